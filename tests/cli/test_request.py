@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jumar.cli.run import spec_values, with_local_defaults
+from jumar.cli.job_values import spec_values, with_local_defaults
 from jumar.errors import BadInput
 
 

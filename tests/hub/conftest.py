@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.server.conftest import Running, serving
 
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 LIMIT_S = 120
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

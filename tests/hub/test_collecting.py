@@ -21,7 +21,8 @@ from jumar.hub.gitting import git
 from jumar.hub.hub import Hub
 from jumar.hub.repositories import Limits
 from jumar.people.accounts import Accounts
-from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.repos import RepoRecord
 
 _numbers = iter(range(10**6))
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from tests.hub.conftest import Hubbed, needs_lfs
 
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 
 def batch(hub: Hubbed, repo: RepoRecord, content: bytes, user: str = "ann", **more: Any) -> Any:

@@ -9,7 +9,8 @@ import pytest
 from tests.server.conftest import Running, serving, wait_for
 from tests.tars import tar_of
 
-from jumar.spec.records import CardUse, JobPage, JobRecord, Plan, ServerInfo, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import CardUse, JobPage, JobRecord, Plan, ServerInfo
 from jumar.spec.states import JobState
 from jumar.spec.wire import decode
 

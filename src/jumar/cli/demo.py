@@ -15,8 +15,9 @@ import jumar
 from jumar.cli.connect import Connected, connect
 from jumar.cli.curve import draw
 from jumar.cli.follow import summarise
+from jumar.cli.job_values import with_local_defaults
 from jumar.cli.output import note, print_json, span
-from jumar.cli.run import with_code_sent, with_local_defaults
+from jumar.cli.run import with_code_sent
 from jumar.client import Client, LogChunk, Reconnecting
 from jumar.errors import BadInput
 from jumar.settings import load

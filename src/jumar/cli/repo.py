@@ -18,7 +18,7 @@ from jumar.client.config import find
 from jumar.errors import BadInput
 from jumar.settings import load
 from jumar.spec import wire
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 _TOKEN_S = 3600
 

@@ -10,7 +10,7 @@ from jumar.cli.output import local, note, print_json, readable_line
 from jumar.cli.repo_options import AS_JSON, KIND, KINDS, named
 from jumar.client import Client, downloaded
 from jumar.errors import BadInput, NotFound
-from jumar.spec.records import CommitRecord, RepoRecord
+from jumar.spec.repos import CommitRecord, RepoRecord
 
 _BRANCH = click.option(
     "--branch", default="main", show_default=True, help="The branch to commit to."

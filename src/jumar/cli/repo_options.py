@@ -3,7 +3,7 @@
 import click
 
 from jumar.client import Client
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 KINDS = ("project", "model", "dataset")
 KIND = click.argument("kind", type=click.Choice(KINDS))

@@ -7,7 +7,7 @@ from jumar.cli.output import ago, local, note, print_json, print_table, until, v
 from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
 from jumar.errors import BadInput, NotFound
-from jumar.spec.records import TokenRecord
+from jumar.spec.people import TokenRecord
 
 _USER = click.option("--user", help="Tokens of this user; for admins.  [default: you]")
 

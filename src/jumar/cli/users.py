@@ -8,7 +8,7 @@ from jumar.cli.connect import connected
 from jumar.cli.output import ago, note, print_json, print_table
 from jumar.errors import BadInput
 from jumar.settings import SITE_FILE, load
-from jumar.spec.records import UserRecord
+from jumar.spec.people import UserRecord
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the user as JSON.")
 

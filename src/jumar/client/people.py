@@ -5,16 +5,8 @@ from typing import Any, cast
 
 from jumar.client.connection import Call, Connection, decode, part
 from jumar.errors import ServerUnreachable
-from jumar.spec.records import (
-    GivenPassword,
-    ModelArtsKeys,
-    NewToken,
-    S3Keys,
-    SshKeyRecord,
-    StoreAccount,
-    TokenRecord,
-    UserRecord,
-)
+from jumar.spec.people import GivenPassword, NewToken, SshKeyRecord, TokenRecord, UserRecord
+from jumar.spec.records import ModelArtsKeys, S3Keys, StoreAccount
 from jumar.spec.shares import GroupRecord, ShareReport
 from jumar.spec.usage import UsedBy
 

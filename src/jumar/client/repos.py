@@ -8,7 +8,7 @@ from typing import Any
 
 from jumar.client.connection import Call, Connection, Upload, decode, job_call, part
 from jumar.errors import FileChanged
-from jumar.spec.records import CollectedRecord, CommitRecord, ObjectRecord, RepoRecord
+from jumar.spec.repos import CollectedRecord, CommitRecord, ObjectRecord, RepoRecord
 
 _UPLOAD_LIMIT_S = 3600.0
 _ASKED_AT_ONCE = 5000

@@ -23,7 +23,7 @@ from jumar.hub.gitting import git
 from jumar.hub.objects import Objects
 from jumar.hub.reading import Entry
 from jumar.hub.repositories import Repositories
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 _LIMIT_S = 1800.0
 _TREE = re.compile(r"/hub/trees/[0-9a-f]+/([0-9a-f]{32})")

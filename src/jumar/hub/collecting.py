@@ -22,7 +22,7 @@ from jumar.hub.pre_receive import MOST_POINTER_BYTES
 from jumar.hub.pushing import undisturbed
 from jumar.hub.reading import blobs
 from jumar.hub.repositories import Repositories
-from jumar.spec.records import CollectedRecord, RepoRecord
+from jumar.spec.repos import CollectedRecord, RepoRecord
 
 log = logging.getLogger(__name__)
 DAY_S = 24 * 3600.0

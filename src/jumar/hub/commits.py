@@ -32,7 +32,7 @@ from jumar.hub.reading import (
 )
 from jumar.hub.referee import judged
 from jumar.hub.repositories import Repositories
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 log = logging.getLogger(__name__)
 _TRIES = 5

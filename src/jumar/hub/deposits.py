@@ -12,7 +12,7 @@ from jumar.hub.commits import Commits
 from jumar.hub.objects import Objects
 from jumar.hub.plain import is_plain
 from jumar.hub.repositories import Repositories
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 
 class Deposits:

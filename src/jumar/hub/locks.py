@@ -11,7 +11,8 @@ from jumar.database.access import Database
 from jumar.database.tables import hub_locks
 from jumar.errors import Conflict, NotAllowed, NotFound, TooLarge
 from jumar.hub.names import check_path
-from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.repos import RepoRecord
 
 _MOST_PER_REPO = 10_000
 

@@ -20,7 +20,8 @@ from jumar.database.tables import group_members, hub_links, hub_objects, hub_rep
 from jumar.errors import BadInput, NotFound, TooLarge
 from jumar.hub.quota import Quota
 from jumar.hub.reading import Pointer
-from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.repos import RepoRecord
 
 _AT_ONCE = 500
 

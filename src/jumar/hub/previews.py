@@ -13,7 +13,7 @@ from jumar.hub import reading
 from jumar.hub.gitting import bound
 from jumar.hub.objects import Objects
 from jumar.hub.reading import Entry
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 _ROWS = 20
 _MOST_CELL = 200

@@ -31,7 +31,8 @@ from jumar.hub.gitting import GitFailed, git
 from jumar.hub.names import Kind, check_repo_name, kind_of
 from jumar.hub.quota import Quota
 from jumar.hub.reading import head_of, text_at
-from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.repos import RepoRecord
 
 log = logging.getLogger(__name__)
 PLAIN_LIMIT = 10 << 20

@@ -21,7 +21,7 @@ import lz4.frame  # pyright: ignore[reportMissingTypeStubs]
 from jumar.errors import BadInput, TooLarge
 from jumar.hub.objects import Objects
 from jumar.hub.repositories import Repositories
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 MOST_PACK_BYTES = 80 << 20
 MOST_SHARD_BYTES = 80 << 20

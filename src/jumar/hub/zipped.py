@@ -9,7 +9,7 @@ from jumar.errors import NotFound
 from jumar.hub import reading
 from jumar.hub.objects import Objects
 from jumar.hub.reading import Entry
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 _BLOCK_BYTES = 1 << 20
 _LINK = "120000"

@@ -32,7 +32,7 @@ from jumar.people.passwords import check_password, is_dated, matches, scramble
 from jumar.people.ssh_keys import SshKeys
 from jumar.people.tokens import SESSION_S, Proof, Tokens, digest
 from jumar.spec.names import USER_NAME_RULE, is_user_name
-from jumar.spec.records import GivenPassword, UserRecord
+from jumar.spec.people import GivenPassword, UserRecord
 
 Role = Literal["admin", "member", "pending"]
 _LOGIN_CODE_S = 3600

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, select
 from jumar.database.access import Database
 from jumar.database.tables import audit
 from jumar.errors import JumarError
-from jumar.spec.records import AuditRecord
+from jumar.spec.people import AuditRecord
 
 log = logging.getLogger(__name__)
 KEPT_S = 365 * 86_400

@@ -13,7 +13,7 @@ from jumar.database.access import Database
 from jumar.database.tables import jobs, share_links, users
 from jumar.errors import Conflict, NotFound
 from jumar.people.tokens import digest
-from jumar.spec.records import LinkRecord, NewLink
+from jumar.spec.people import LinkRecord, NewLink
 
 MOST_PER_USER = 200
 

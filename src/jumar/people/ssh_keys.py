@@ -14,7 +14,7 @@ from jumar.database.access import Database
 from jumar.database.tables import ssh_keys, users
 from jumar.errors import BadInput, Conflict, NameTaken, SshKeyNotFound
 from jumar.people.tokens import Proof
-from jumar.spec.records import SshKeyRecord, UserRecord
+from jumar.spec.people import SshKeyRecord, UserRecord
 
 _KINDS = frozenset(
     {

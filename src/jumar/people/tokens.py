@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Delete, Row, delete, insert, select, update
 from jumar.database.access import Database
 from jumar.database.tables import tokens, users
 from jumar.errors import BadInput, Conflict, NotSignedIn, TokenNotFound
-from jumar.spec.records import NewToken, TokenRecord, UserRecord
+from jumar.spec.people import NewToken, TokenRecord, UserRecord
 
 SESSION_S = 30 * 24 * 3600
 """How long a sign-in lasts, in a browser and of `jumar login`."""

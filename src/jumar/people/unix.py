@@ -15,7 +15,7 @@ from jumar.database.access import Database
 from jumar.database.tables import users
 from jumar.errors import NotAllowed, NotSignedIn, SubmitRefused
 from jumar.spec.names import is_user_name
-from jumar.spec.records import UserRecord
+from jumar.spec.people import UserRecord
 
 NOBODY = 65534
 """What the kernel shows for a uid that has no meaning here, as in a container of another user."""

@@ -16,8 +16,7 @@ from jumar.engine.kubernetes.manifests import name_of
 from jumar.engine.kubernetes.reasons import Ended
 from jumar.engine.kubernetes.watching import Key, Mirror
 from jumar.engine.shared.files import Roots
-from jumar.engine.shared.observing import ended, read_ending
-from jumar.launch.jobdir import news
+from jumar.engine.shared.observing import ended, read_ending, written
 from jumar.launch.jobdir.files import JobDir, has_ranks
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.news import Ending, lost
@@ -243,10 +242,9 @@ class Observer:
         try:
             # A pod on a node that was out of reach may come back: it shall find that it is over.
             ask_to_stop(directory, "preempted")
-            news.write_ending(directory, ending)
         except OSError as error:
-            logger.info("job %s: its result is not in its directory: %s", directory.job_id, error)
-        return ending
+            logger.info("job %s: it cannot be told that it is over: %s", directory.job_id, error)
+        return written(directory, ending)
 
 
 STOPS_ASKED = frozenset(STOPS) - {"signal"}

@@ -193,7 +193,7 @@ def _never_started(directory: JobDir) -> Ending | None:
     os.close(lock)
     limit_s = f"{GIVE_UP_S:g}"
     reason = f"no supervisor could be started within {limit_s} s"
-    return _written(directory, lost(directory, "never-started", reason, limit_s=limit_s))
+    return written(directory, lost(directory, "never-started", reason, limit_s=limit_s))
 
 
 def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
@@ -205,7 +205,7 @@ def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
         ending = _unreadable(directory, damage)
     else:
         ending = lost(directory, "launcher-killed", "its supervisor and keeper were killed")
-    return _written(directory, ending)
+    return written(directory, ending)
 
 
 def _directory_gone(directory: JobDir, folder: str) -> Ending:
@@ -218,7 +218,7 @@ def _unreadable(directory: JobDir, words: str) -> Ending:
     return lost(directory, "result-unreadable", reason, error=words)
 
 
-def _written(directory: JobDir, ending: Ending) -> Ending:
+def written(directory: JobDir, ending: Ending) -> Ending:
     """Also in the directory, for whoever reads it later; what counts is that it is known."""
     try:
         news.write_ending(directory, ending)

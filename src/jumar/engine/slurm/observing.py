@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.shared.files import Roots
-from jumar.engine.shared.observing import ended, read_ending
+from jumar.engine.shared.observing import ended, read_ending, written
 from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Row, Slurm
 from jumar.engine.slurm.limits import Limits
 from jumar.errors import EngineFailed
-from jumar.launch.jobdir import news
 from jumar.launch.jobdir.files import JobDir, has_ranks
 from jumar.launch.jobdir.job import read_stop
 from jumar.launch.jobdir.news import Ending, lost
@@ -125,7 +124,7 @@ class Observer:
         """Whether the attempt's own directory says that it is over."""
         seen, directory = self._remembered(attempt), self._roots.of(attempt)
         if seen.ending is None and os.path.exists(files_of(directory).over):
-            seen.ending = _said(directory, seen) or _written(directory, _killed(directory))
+            seen.ending = _said(directory, seen) or written(directory, _killed(directory))
         return seen.ending is not None
 
     def _one(self, attempt: Attempt, rows: Rows) -> Observation:
@@ -168,7 +167,7 @@ class Observer:
     def _ended(self, directory: JobDir, seen: _Seen, row: Row) -> Ending:
         """Slurm says that it is over, and the batch step could not."""
         ending = _said(directory, seen)
-        return ending or _written(directory, _by_state(directory, row.state, row.nodes))
+        return ending or written(directory, _by_state(directory, row.state, row.nodes))
 
     def _missing(self, directory: JobDir, seen: _Seen) -> Ending | None:
         if self._queue.answers == seen.missed_in:
@@ -182,7 +181,7 @@ class Observer:
             return said
         row = self._slurm.past(script.name(directory.job_id), _slurm_id(directory))
         if row is None:
-            return _written(directory, _forgotten(directory))
+            return written(directory, _forgotten(directory))
         return None if row.state in _ALIVE | _WAITS else self._ended(directory, seen, row)
 
 
@@ -253,11 +252,3 @@ def _forgotten(directory: JobDir) -> Ending:
 def _said(directory: JobDir, seen: _Seen) -> Ending | None:
     """In the attempt's own words; those of one that was being killed are of no use."""
     return None if seen.is_killed else read_ending(directory)
-
-
-def _written(directory: JobDir, ending: Ending) -> Ending:
-    try:
-        news.write_ending(directory, ending)
-    except OSError as error:
-        logger.info("job %s: its result is not in its directory: %s", directory.job_id, error)
-    return ending

@@ -10,7 +10,7 @@ from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.edge.auth import Admin
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import SiteOf
-from jumar.spec.records import AuditRecord
+from jumar.spec.people import AuditRecord
 
 router = APIRouter(tags=["server"])
 MOST_ROWS = 1000

@@ -12,7 +12,8 @@ from jumar.server.edge.auth import Member, OpenedJob, right_of
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.endpoints import PROGRAMS, flaw_of_endpoint
-from jumar.spec.records import EndpointRecord, JobSummary, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import EndpointRecord, JobSummary
 
 router = APIRouter(tags=["endpoints"], prefix="/jobs/{job}/endpoints")
 Name = Annotated[str, Path(max_length=32, examples=["jupyter", "tensorboard", "http:6006"])]

@@ -21,7 +21,8 @@ from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.document import validate_spec
 from jumar.spec.job import JobSpec
 from jumar.spec.metrics import Curve, EvaluatedRun, Evaluation, Standing
-from jumar.spec.records import JobRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import JobRecord
 from jumar.track.evaluation import best_of, parameters_of
 
 router = APIRouter(tags=["jobs"])

@@ -12,7 +12,8 @@ from jumar.hub.reading import commit_of
 from jumar.server.edge.site import Site
 from jumar.spec.document import validate_spec
 from jumar.spec.job import JobSpec
-from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.repos import RepoRecord
 
 INPUT_VARIABLE = "JUMAR_HUB_"
 CODE_VARIABLE = f"{INPUT_VARIABLE}code"

@@ -13,7 +13,7 @@ from jumar.server.edge.addresses import pages_at
 from jumar.server.edge.auth import Member, find_job
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
-from jumar.spec.records import LinkRecord, NewLink, UserRecord
+from jumar.spec.people import LinkRecord, NewLink, UserRecord
 
 router = APIRouter(tags=["links"], prefix="/links")
 MOST_JOBS = 16

@@ -21,7 +21,9 @@ from jumar.server.api.results import results_of
 from jumar.server.edge.auth import Member, OpenedJob
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
-from jumar.spec.records import CommitRecord, JobFile, JobRecord, RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import JobFile, JobRecord
+from jumar.spec.repos import CommitRecord, RepoRecord
 from jumar.track.evaluation import parameters_of
 
 router = APIRouter(tags=["hub"])

@@ -14,7 +14,7 @@ from jumar.server.edge.auth import Member
 from jumar.server.edge.exchange import Body, answer, too_large
 from jumar.server.edge.requests import in_blocks, whole_number
 from jumar.server.edge.site import SiteOf
-from jumar.spec.records import CommitRecord, ObjectRecord
+from jumar.spec.repos import CommitRecord, ObjectRecord
 
 router = APIRouter(tags=["hub"])
 _BLOCK_BYTES = 4 << 20

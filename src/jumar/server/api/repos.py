@@ -12,7 +12,8 @@ from jumar.hub.names import Kind, plural
 from jumar.server.edge.auth import Admin, Member, peer_of
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
-from jumar.spec.records import CollectedRecord, RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.repos import CollectedRecord, RepoRecord
 
 router = APIRouter(tags=["hub"], prefix="/repos")
 PAGE = 100

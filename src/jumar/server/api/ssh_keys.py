@@ -10,7 +10,7 @@ from starlette.responses import Response
 from jumar.server.edge.auth import Member, proof_of
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import SiteOf
-from jumar.spec.records import SshKeyRecord
+from jumar.spec.people import SshKeyRecord
 
 router = APIRouter(tags=["users"], prefix="/ssh-keys")
 

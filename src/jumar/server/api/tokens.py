@@ -11,7 +11,7 @@ from jumar.errors import NotAllowed
 from jumar.server.edge.auth import Member, proof_of, token_of
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
-from jumar.spec.records import NewToken, TokenRecord, UserRecord
+from jumar.spec.people import NewToken, TokenRecord, UserRecord
 
 router = APIRouter(tags=["users"], prefix="/tokens")
 LONGEST_S = 10 * 365 * 24 * 3600

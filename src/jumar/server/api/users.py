@@ -15,7 +15,7 @@ from jumar.server.edge.addresses import pages_at
 from jumar.server.edge.auth import Admin, Member, SignedIn, address_of, proof_of, token_of
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
-from jumar.spec.records import GivenPassword, UserRecord
+from jumar.spec.people import GivenPassword, UserRecord
 
 router = APIRouter(tags=["users"])
 # Hashing a password takes long on purpose; it must not take the threads of all other requests.

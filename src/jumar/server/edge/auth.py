@@ -12,7 +12,8 @@ from jumar.people.rights import Right
 from jumar.people.tokens import SESSION_S, Proof, digest, still_held
 from jumar.people.unix import Peer
 from jumar.server.edge.site import Site, SiteOf, site_of
-from jumar.spec.records import JobSummary, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import JobSummary
 
 COOKIE = "jumar_session"
 LINK_COOKIE = "jumar_links"

@@ -18,7 +18,8 @@ from jumar.hub.names import PLURALS, Kind
 from jumar.server.edge.exchange import too_large
 from jumar.server.edge.requests import in_blocks
 from jumar.server.edge.site import Site
-from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.repos import RepoRecord
 from jumar.spec.text import flaws
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from jumar.hub.names import Kind
 from jumar.hub.referee import Ruled, judged
 from jumar.server.hub.call import Call, in_thread
 from jumar.server.hub.sending import patiently
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 SERVICES = ("git-upload-pack", "git-receive-pack")
 _AT_ONCE = 32

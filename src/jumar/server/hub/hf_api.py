@@ -9,7 +9,7 @@ from jumar.server.edge.requests import whole_number
 from jumar.server.hub import hf_read, hf_write, xet
 from jumar.server.hub.call import Call, in_thread
 from jumar.server.hub.hf_info import info, light_info
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 _MOST_LISTED = 1000
 

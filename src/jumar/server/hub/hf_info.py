@@ -6,7 +6,7 @@ from jumar.hub import card as cards
 from jumar.hub import reading
 from jumar.hub.hub import Hub
 from jumar.hub.reading import Entry, iso
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 _README_BYTES = 1 << 20
 

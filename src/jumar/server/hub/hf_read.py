@@ -11,7 +11,7 @@ from jumar.hub.reading import EntryNotFound, Ref, iso
 from jumar.server.edge.requests import whole_number
 from jumar.server.hub.call import Call, in_thread
 from jumar.server.hub.hf_info import tree_entry
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 _MOST_ENTRIES = 1000
 _MOST_EXPANDED = 100

@@ -13,7 +13,7 @@ from jumar.hub.plain import is_plain
 from jumar.hub.reading import Entry, RevisionNotFound
 from jumar.server.edge.exchange import too_large
 from jumar.server.hub.call import Call, in_thread
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 _MOST_COMMIT_BYTES = 512 << 20
 _MOST_FILES = 1000

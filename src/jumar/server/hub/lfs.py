@@ -14,7 +14,7 @@ from jumar.server.edge.exchange import too_large
 from jumar.server.edge.requests import whole_number
 from jumar.server.hub.call import Call, in_thread
 from jumar.server.hub.sending import send_file
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 MEDIA = "application/vnd.git-lfs+json"
 _MOST_OBJECTS = 10_000

@@ -12,7 +12,7 @@ from jumar.hub.xet import MOST_PACK_BYTES, MOST_SHARD_BYTES, PACK, SESSION
 from jumar.server.edge.exchange import too_large
 from jumar.server.edge.requests import whole_number
 from jumar.server.hub.call import Call, in_thread
-from jumar.spec.records import RepoRecord
+from jumar.spec.repos import RepoRecord
 
 # Unpacking and hashing: each holds a core.
 _working = CapacityLimiter(4)

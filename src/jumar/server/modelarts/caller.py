@@ -20,7 +20,8 @@ from jumar.server.edge.exchange import MOST_SPEC_BYTES, too_large
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.modelarts.kept import Kept, KeptAnswer, KeptJob
 from jumar.spec.faults import fault_words, field_words
-from jumar.spec.records import JobRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import JobRecord
 from jumar.store.keys import holder_of
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -21,16 +20,7 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from jumar.database.access import Database, open_database
-from jumar.devices.cards import inventory
 from jumar.engine.base import HasImages
-from jumar.engine.kubernetes.engine import KubernetesEngine
-from jumar.engine.kubernetes.options import cluster_options
-from jumar.engine.local.engine import LocalEngine
-from jumar.engine.modelarts.engine import ModelArtsEngine
-from jumar.engine.shared.files import Stages
-from jumar.engine.shared.mounts import Mounts
-from jumar.engine.site.engine import SiteEngine
-from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
 from jumar.hub.collecting import Nightly
 from jumar.hub.hub import Hub
@@ -39,7 +29,6 @@ from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
 from jumar.jobs.sweep import SweepPlan
 from jumar.launch.processes.descriptors import raise_limit
-from jumar.modelarts.account import load_account
 from jumar.notify.notices import Notices
 from jumar.notify.sending import Sender
 from jumar.notify.webhooks import Webhooks
@@ -65,6 +54,7 @@ from jumar.server.modelarts.chores import Chores
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
 from jumar.server.process.endpoint_place import place_of_endpoints
+from jumar.server.process.engines import HubVariables, engine_of
 from jumar.server.process.listen import Listener, listen, listen_for_ssh, listen_to_people
 from jumar.server.proxy.endpoints import Endpoints
 from jumar.settings import Settings, second_of_day
@@ -82,7 +72,6 @@ GRACEFUL_S = 3
 _TICKS_PER_SWEEP = 10
 VERSION = importlib.metadata.version("jumar")
 Ready = Callable[[ServerInfo], None]
-HubVariables = Callable[[str], dict[str, str]]
 
 
 def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) -> None:
@@ -156,7 +145,7 @@ def _site(
         settings.home,
         HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
     )
-    engine = _engine(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
+    engine = engine_of(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
     accounts = Accounts(database)
     sender = Sender()
     notices = Notices(
@@ -242,53 +231,6 @@ def _sweep_plan(settings: Settings) -> SweepPlan | None:
         return None
     until_s = second_of_day(settings.sweep_until, "sweep_until")
     return SweepPlan(at_s, float(settings.sweep_warning_s), until_s)
-
-
-def _engine(
-    settings: Settings,
-    stores: UserStores,
-    shared: RootSite | None,
-    unix: UnixPeople | None,
-    hub: HubVariables,
-) -> LocalEngine | SlurmEngine | KubernetesEngine | ModelArtsEngine:
-    if not sys.platform.startswith("linux"):
-        raise HomeUnusable(
-            f"the server runs jobs on Linux only, not on {sys.platform}",
-            hint="start it on a Linux machine and set JUMAR_SERVER here to its address",
-        )
-    cards = inventory(cpu_slots=settings.cpu_slots, sim_cards=settings.sim_cards)
-    stages = Stages(
-        stores,
-        cache_bytes=settings.input_cache_gb * 10**9,
-        every_s=max(1, settings.send_every_s),
-        patience_s=settings.send_patience_s,
-        hub=hub,
-    )
-    if settings.engine == "slurm" and shared is None:
-        return SlurmEngine(settings.home, stages=stages)
-    if settings.engine == "kubernetes" and shared is None:
-        return KubernetesEngine(settings.home, cluster_options(settings.kubernetes), stages=stages)
-    if settings.engine == "modelarts" and shared is None:
-        return ModelArtsEngine(settings.home, partial(load_account, settings.home))
-    if settings.engine != "local":
-        raise HomeUnusable(
-            f"the engine {settings.engine!r} is not offered here",
-            hint="engines: local; slurm, kubernetes and modelarts for a person's own server",
-        )
-    mounts = Mounts(settings.mounts)
-    if shared is not None and unix is not None:
-        return SiteEngine(
-            shared,
-            settings.home,
-            cards,
-            unix.account_of,
-            stages=stages,
-            mounts=mounts,
-            network=settings.job_network,
-        )
-    return LocalEngine(
-        settings.home, cards, stages=stages, mounts=mounts, network=settings.job_network
-    )
 
 
 def _write_client(home: Path, accounts: Accounts, listener: Listener) -> None:

@@ -25,7 +25,8 @@ from jumar.server.edge.site import Site
 from jumar.server.home import write_private
 from jumar.server.proxy.link import Link
 from jumar.server.ssh.session import Channel
-from jumar.spec.records import JobSummary, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import JobSummary
 
 log = logging.getLogger(__name__)
 # It tells of every connection.

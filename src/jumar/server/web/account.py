@@ -13,7 +13,8 @@ from jumar.server.api.users import change_password
 from jumar.server.edge.auth import Member, token_of
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import NewToken, S3Keys, UserRecord
+from jumar.spec.people import NewToken, UserRecord
+from jumar.spec.records import S3Keys
 
 router = APIRouter(prefix="/account")
 Text = Annotated[str, Form(max_length=1024)]

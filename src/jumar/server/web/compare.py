@@ -17,7 +17,8 @@ from jumar.server.api.metrics import job_metrics
 from jumar.server.edge.auth import Visitor, link_secrets, see_job
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import JobRecord, JobSummary, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import JobRecord, JobSummary
 
 router = APIRouter(prefix="/compare")
 _OFFERED = 50

@@ -18,7 +18,8 @@ from jumar.server.edge.auth import Member
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
 from jumar.spec.metrics import EvaluatedRun
-from jumar.spec.records import JobRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import JobRecord
 from jumar.track.evaluation import Range, order_of, range_of, varying
 
 router = APIRouter(prefix="/evaluation")

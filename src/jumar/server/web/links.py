@@ -11,7 +11,7 @@ from jumar.server.api.links import MOST_DAYS, MOST_JOBS, links_of, make_link, re
 from jumar.server.edge.auth import Member, came_over_tls, link_secrets, set_link_cookie
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import NewLink, UserRecord
+from jumar.spec.people import NewLink, UserRecord
 
 router = APIRouter()
 DAYS = (7, 30, 90, 0)

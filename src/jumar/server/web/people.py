@@ -10,7 +10,7 @@ from jumar.server.api.users import known_users, reset_password, set_role
 from jumar.server.edge.auth import Admin
 from jumar.server.edge.site import SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import GivenPassword
+from jumar.spec.people import GivenPassword
 
 router = APIRouter(prefix="/admin/users")
 

@@ -26,7 +26,7 @@ from jumar.server.edge.site import site_of
 from jumar.server.web import times
 from jumar.server.web.i18n import COOKIE, LANGUAGES, choose
 from jumar.spec.devices import card_names
-from jumar.spec.records import UserRecord
+from jumar.spec.people import UserRecord
 from jumar.why.knowledge import texts
 from jumar.words.catalogue import catalogue
 from jumar.words.reasons import reason, recovery_sentence, state_name, waiting_sentence

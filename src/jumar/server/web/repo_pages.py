@@ -21,7 +21,8 @@ from jumar.server.api.repos import search_repos, with_address
 from jumar.server.edge.auth import Member
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
-from jumar.spec.records import RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.repos import RepoRecord
 
 router = APIRouter(prefix="/repos")
 _README_BYTES = 256 << 10

@@ -17,7 +17,7 @@ from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web import job_form
 from jumar.server.web.render import render
 from jumar.spec.job import JobSpec
-from jumar.spec.records import UserRecord
+from jumar.spec.people import UserRecord
 from jumar.store.places import buckets, open_place
 
 router = APIRouter(prefix="/submit")

@@ -16,7 +16,9 @@ from jumar.server.edge.auth import Member
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
 from jumar.spec.document import validate_spec
-from jumar.spec.records import JobRecord, RepoRecord, UserRecord
+from jumar.spec.people import UserRecord
+from jumar.spec.records import JobRecord
+from jumar.spec.repos import RepoRecord
 
 router = APIRouter(prefix="/repos/project/{owner}/{name}/train")
 OUTPUT = "output"
