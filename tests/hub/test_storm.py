@@ -1,13 +1,18 @@
 """Clones and pushes at once, and a server that is killed amid them: nobody loses what was acknowledged."""
 
+import base64
+import http.client
 import json
 import os
 import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tests.hub.conftest import client_environment
@@ -62,6 +67,36 @@ class Storm:
         os.kill(int((self.home / "server.pid").read_text()), signal.SIGKILL)
         self.up()
 
+    def gits(self) -> list[str]:
+        """Processes of git that work for the server."""
+        found: list[str] = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            # They may end at any time.
+            with suppress(OSError):
+                if f"GIT_PROJECT_ROOT={self.home}/".encode() in path.read_bytes():
+                    found.append(path.parent.name)
+        return found
+
+    @contextmanager
+    def half_a_push(self, address: str) -> Generator[None]:
+        """Of a client that has announced more than it has sent."""
+        url = urlsplit(address)
+        key = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
+        with closing(http.client.HTTPConnection("127.0.0.1", int(self.port))) as connection:
+            connection.putrequest("POST", f"{url.path}/git-receive-pack")
+            connection.putheader("Authorization", f"Basic {key}")
+            connection.putheader("Content-Type", "application/x-git-receive-pack-request")
+            connection.putheader("Content-Length", "5000")
+            connection.endheaders(b"0000")
+            yield
+
+
+def until(is_so: Callable[[], object], what: str) -> None:
+    give_up_at = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < give_up_at, what
+        time.sleep(0.05)
+
 
 @pytest.mark.parametrize(
     ("clones", "pushers", "pushes", "kills"),
@@ -111,5 +146,9 @@ def test_clones_and_pushes_at_once_and_a_server_that_is_killed(
         bare = storm.home / "hub/repos" / f"{repo['id']}.git"
         storm.well("fsck", "--strict", cwd=bare)
         assert not list(bare.rglob("*.lock"))
+        with storm.half_a_push(address):
+            until(storm.gits, "git has begun")
+            os.kill(int((storm.home / "server.pid").read_text()), signal.SIGKILL)
+        until(lambda: not storm.gits(), "git has ended")
     finally:
         run_jumar(storm.home, "down")
