@@ -60,7 +60,7 @@ def test_a_value_that_comes_while_one_looks_is_drawn(running: Running, page: Pag
     with log.open("a") as file:
         file.write("step 2 loss nan acc 0.25\n<b>step</b> 3 loss: 1 <img src=x onerror=alert(1)>\n")
     expect(page.locator("#metrics .chart")).to_have_count(2)
-    expect(page.locator("#metrics [data-alert]")).to_contain_text("loss is NaN or infinite")
+    expect(page.locator("#metrics [data-alerts]")).to_contain_text("NaN or infinite")
     page.get_by_role("link", name="Compare…").click()
     expect(page.locator("#compare .chart")).to_have_count(2)
     expect(page.locator("#compare .u-legend").first).to_contain_text("curves")

@@ -217,14 +217,15 @@ def _faults_in_flags(flags: Mapping[str, Any]) -> Generator[None]:
 
 
 def _completed(server: Connected, values: dict[str, Any]) -> dict[str, Any]:
-    if server.client.server().engine == "kubernetes":
+    has_code = values.get("code") is not None or values.get("workdir") is not None
+    if server.on_this_machine and server.client.server().engine == "kubernetes":
         # Neither the folder nor the Python of this shell means anything in a pod.
-        if values.get("code") is None and values.get("workdir") is None:
+        if not has_code:
             note("note: no code is sent, the job starts in an empty folder; send it with --code .")
         return values
     if server.on_this_machine:
         return with_local_defaults(values, os.environ, Path.cwd())
-    if values.get("code") is None and values.get("workdir") is None:
+    if not has_code:
         raise BadInput(
             f"{server.client.url} is another machine: this folder does not exist there",
             hint="send it with --code . or name a folder there with --workdir",
