@@ -6,19 +6,19 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_torchs_own_samples_give_the_same_bits(simulated: Run) -> None:
-    """A twelfth of torch's operators; the whole table: tests/inject/opinfo_table.py."""
+    """A twentieth of torch's operators; the whole table: tests/inject/opinfo_table.py."""
     done = simulated(
         "../opinfo_table.py",
         "--dtypes",
         "float32,bfloat16,int64",
         "--part",
-        "1/12",
+        "1/20",
         "--want",
         "0.98",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (passed, of) = re.findall(r"all dtypes: (\d+) of (\d+) operators", done.stdout)[0]
-    assert int(of) > 50
+    assert int(of) > 30
     assert int(passed) / int(of) >= 0.98
 
 

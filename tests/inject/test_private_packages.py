@@ -100,6 +100,7 @@ def test_an_upgrade_hides_what_is_below_and_nothing_below_changes(
     assert everything(shared) == before
 
 
+@pytest.mark.full
 def test_inside_one_process_and_by_importing_pip(run: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import os\n"
@@ -119,6 +120,7 @@ def test_ranks_that_install_at_once_do_not_meet(run: Run) -> None:
     assert run(SEEN) == "2.0\n"
 
 
+@pytest.mark.full
 def test_setup_py_develop_brings_a_program_that_goes_with_it(
     run: Run, shared: Path, tmp_path: Path
 ) -> None:

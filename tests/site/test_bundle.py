@@ -54,6 +54,7 @@ def test_for_another_processor_every_wheel_fits_it(jumar_program: str, tmp_path:
     assert not (tmp_path / "to").exists()
 
 
+@pytest.mark.full
 def test_it_installs_without_a_network(jumar_program: str, tmp_path: Path) -> None:
     top = _unpacked(jumar_program, tmp_path, platform.machine())
     to, path = tmp_path / "a place", tmp_path / "bin"

@@ -68,6 +68,7 @@ def test_it_opens_with_the_server_and_ends_with_it(own: Path, port: int) -> None
     assert "obs://lab/" in run_jumar(own, "data", "ls", "obs://").stdout
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_it_too(own: Path, port: int) -> None:
     process = subprocess.Popen(
         [Path(sys.executable).parent / "jumar", "up", "--s3", str(port)],

@@ -77,6 +77,7 @@ def test_a_removed_database_costs_nothing_that_runs(
     assert said.count("was removed while the server runs") <= 4
 
 
+@pytest.mark.full
 def test_a_job_that_runs_is_found_by_a_server_that_starts_with_no_database(
     jumar: Jumar, home: Path, tmp_path: Path
 ) -> None:

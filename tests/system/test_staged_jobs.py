@@ -97,7 +97,7 @@ print("epochs", state["epochs"])
 """
 
 
-@pytest.mark.parametrize("kind", ["built-in", "s3"])
+@pytest.mark.parametrize("kind", [pytest.param("built-in", marks=pytest.mark.full), "s3"])
 def test_epochs_of_three_jobs_with_moxing_alone_add_up(
     kind: str, home: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

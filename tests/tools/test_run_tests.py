@@ -130,6 +130,7 @@ def test_three_are_forgiven(project: Project) -> None:
     assert "flaky: 3" in said
 
 
+@pytest.mark.full
 def test_errors_of_setup_and_teardown_are_failures_too(project: Project) -> None:
     project.write("""
     @pytest.fixture
@@ -148,6 +149,7 @@ def test_errors_of_setup_and_teardown_are_failures_too(project: Project) -> None
     assert "no teardown" in end
 
 
+@pytest.mark.full
 def test_a_test_that_fails_in_teardown_again_is_red(project: Project) -> None:
     project.write("""
     @pytest.fixture
@@ -170,6 +172,7 @@ def test_a_test_that_killed_its_worker_has_a_second_try(project: Project) -> Non
     assert "crashed while running 'test_it.py::test_crash'" in said.partition("flaky: 1")[2]
 
 
+@pytest.mark.full
 def test_a_test_that_ran_out_of_time_has_a_second_try(project: Project) -> None:
     project.write("""
     @pytest.mark.timeout(1)
@@ -181,6 +184,7 @@ def test_a_test_that_ran_out_of_time_has_a_second_try(project: Project) -> None:
     assert "Timeout" in said.partition("flaky: 1")[2]
 
 
+@pytest.mark.full
 def test_a_run_whose_pytest_was_killed_is_red(project: Project) -> None:
     project.write("""
     def test_crash():
@@ -191,7 +195,10 @@ def test_a_run_whose_pytest_was_killed_is_red(project: Project) -> None:
     assert "pytest fell over" in said
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one", "two"])
+@pytest.mark.parametrize(
+    "workers",
+    [pytest.param((), id="one"), pytest.param(("-n", "2"), id="two", marks=pytest.mark.full)],
+)
 def test_a_file_that_cannot_be_collected_is_never_forgiven(
     project: Project, workers: tuple[str, ...]
 ) -> None:
@@ -207,6 +214,7 @@ def test_a_file_that_cannot_be_collected_is_never_forgiven(
     assert "flaky" not in said
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "names",
     [
@@ -232,6 +240,7 @@ def test_ids_with_odd_characters_are_found_again(
     assert project.tries() == [ascii(name) for name in names] * 2
 
 
+@pytest.mark.full
 def test_a_test_that_is_skipped_the_second_time_has_not_passed(project: Project) -> None:
     project.write("""
     def test_it():
@@ -256,6 +265,7 @@ def test_a_run_that_stopped_early_is_red(project: Project, early: tuple[str, ...
     assert "flaky" not in said.replace("may be flaky", ""), said
 
 
+@pytest.mark.full
 def test_arguments_choose_the_tests_of_the_first_run(project: Project) -> None:
     project.write("""
     def test_one():
@@ -289,6 +299,7 @@ def test_interrupting_ends_all_and_tries_nothing_again(project: Project) -> None
     assert "again, alone" not in said
 
 
+@pytest.mark.full
 def test_the_runner_does_not_outlive_its_pytest_nor_the_other_way_round(project: Project) -> None:
     project.write("""
     def test_long():

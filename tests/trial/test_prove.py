@@ -169,6 +169,7 @@ def test_a_port_is_proven_to_the_last_bit_and_the_source_is_left_alone(
     assert "已证明" in page
 
 
+@pytest.mark.full
 def test_an_original_that_names_no_vendor_and_loads_data_in_workers_is_proven(source: Path) -> None:
     (source / "neutral.py").write_text(NEUTRAL)
     proof = prove(source, "python", "neutral.py", rc=0)["proof"]
@@ -218,7 +219,10 @@ def test_where_both_fail_each_side_has_its_own_error(source: Path) -> None:
 
 @pytest.mark.parametrize(
     ("case", "verdict"),
-    [("noisy", "proven"), pytest.param("noisy-twist", "differs", marks=pytest.mark.full)],
+    [
+        pytest.param("noisy", "proven", marks=pytest.mark.full),
+        pytest.param("noisy-twist", "differs", marks=pytest.mark.full),
+    ],
 )
 def test_sums_that_vary_from_run_to_run_are_told_from_a_difference(
     source: Path, case: str, verdict: str
@@ -254,6 +258,7 @@ def test_training_in_other_processes_is_compared_process_by_process(source: Path
     assert proof["difference"]["rank"] == 1
 
 
+@pytest.mark.full
 def test_a_source_on_the_path_is_not_run_instead_of_its_port(source: Path) -> None:
     (source / "tools").mkdir()
     (source / "tools/start.py").write_text("import train\n")
