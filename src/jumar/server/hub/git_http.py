@@ -130,9 +130,8 @@ async def _start(
         "HTTP_CONTENT_ENCODING": call.headers.get("content-encoding", ""),
         **({} if ruled is None else ruled.env),
     }
-    length = call.headers.get("content-length")
-    if length is not None:
-        variables["CONTENT_LENGTH"] = length
+    # No CONTENT_LENGTH: told of one, http-backend reads the end of a body that was cut short over and
+    # over, for ever. Without it, the end is the end.
     try:
         process = await asyncio.create_subprocess_exec(
             *words("http-backend", config=config),
