@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.inject.conftest import Run
 
 from jumar.devices.generation import generation_of
@@ -20,6 +21,7 @@ def test_counts_and_memory_are_those_of_a_full_watch(simulated: Run) -> None:
         assert sum(figures["operators"].values()) > 24, name
 
 
+@pytest.mark.full
 def test_they_are_with_ddp_too(ranks: Run) -> None:
     runs = [ranks(2, "figures.py", "npu", JUMAR_SIM_WATCH=watch) for watch in ("news", "all")]
     assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr

@@ -48,6 +48,7 @@ if rank == 0:
 """
 
 
+@pytest.mark.full
 def test_gradients_of_two_mindspore_processes_are_those_of_one(
     launcher: Launcher, tmp_path: Path, mindspore_python: str
 ) -> None:

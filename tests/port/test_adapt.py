@@ -142,6 +142,7 @@ def test_a_method_of_the_models_own_is_told_and_nothing_changed(tmp_path: Path) 
     assert "DistributedDataParallel" not in (out / "train.py").read_text()
 
 
+@pytest.mark.full
 def test_a_ported_loop_trains_with_two_ranks(tmp_path: Path) -> None:
     """The same edits in portable form, run as they are on simulated NPUs."""
     data = "def make_data():\n    return [(torch.ones(4) * i, i) for i in range(16)]\n\n\n"

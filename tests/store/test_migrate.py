@@ -138,6 +138,7 @@ def test_there_and_back_killed_on_the_way(home: Path, filled: dict[str, bytes]) 
     assert not moving.exists()
 
 
+@pytest.mark.full
 def test_a_second_move_starts_from_nothing_old(home: Path, folder_config: StoreConfig) -> None:
     make_bucket("obs", "lab", folder_config)
     lab = open_place("obs://lab/", folder_config).store

@@ -253,6 +253,7 @@ def test_a_copied_file_is_whole_or_does_not_appear(
     assert sorted(tree(tmp_path)) == ["from", "here", "made/anew"]
 
 
+@pytest.mark.full
 def test_ten_thousand_keys_in_one_folder(
     door_config: StoreConfig, door_bucket: str, tmp_path: Path
 ) -> None:

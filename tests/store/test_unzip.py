@@ -194,6 +194,7 @@ def test_backslashes_are_folders_and_litter_is_left_out(config: StoreConfig, lab
     assert [entry.key for entry in lab.walk("to/")] == ["to/cat/图.jpg"]
 
 
+@pytest.mark.full
 def test_large_members_and_all_kinds_of_tar(config: StoreConfig, lab: Store) -> None:
     members = [(file("./a/large"), NOISE * 200), (file("b" * 150), b"b")]
     packers = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

@@ -203,6 +203,7 @@ def test_the_page_has_every_part_of_this_project() -> None:
     assert rows[1:] == listed.stdout.split()
 
 
+@pytest.mark.full
 def test_objects_go_to_a_store_and_back() -> None:
     done = subprocess.run(
         [sys.executable, TOOLS / "full_objects.py", "--count", "1100"],

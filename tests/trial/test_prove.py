@@ -219,7 +219,10 @@ def test_where_both_fail_each_side_has_its_own_error(source: Path) -> None:
 
 @pytest.mark.parametrize(
     ("case", "verdict"),
-    [("noisy", "proven"), pytest.param("noisy-twist", "differs", marks=pytest.mark.full)],
+    [
+        pytest.param("noisy", "proven", marks=pytest.mark.full),
+        pytest.param("noisy-twist", "differs", marks=pytest.mark.full),
+    ],
 )
 def test_sums_that_vary_from_run_to_run_are_told_from_a_difference(
     source: Path, case: str, verdict: str
