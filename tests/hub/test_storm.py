@@ -87,7 +87,8 @@ class Storm:
             connection.putheader("Authorization", f"Basic {key}")
             connection.putheader("Content-Type", "application/x-git-receive-pack-request")
             connection.putheader("Content-Length", "5000")
-            connection.endheaders(b"0000")
+            # Less than the length of the first line, for which git therefore waits.
+            connection.endheaders(b"00")
             yield
 
 
