@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,16 @@ class Cluster:
     def pid(self, name: str) -> int:
         """Of a daemon: `slurmctld`, `slurmd-node1`."""
         return int((self.folder / "run" / f"{name}.pid").read_text())
+
+    def empty(self) -> None:
+        """No job of an earlier test is left, and every node takes new ones."""
+        self.call("scancel", "--user=root", check=False)
+        give_up_at = time.monotonic() + 120
+        while left := self.call("squeue", "-h", "-o", "%i %T %r").strip():
+            assert time.monotonic() < give_up_at, left
+            time.sleep(0.1)
+        for line in self.call("sinfo", "-h", "-N", "-t", "down,drain", "-o", "%N").split():
+            self.call("scontrol", "update", f"nodename={line}", "state=resume", check=False)
 
     def start_again(self, *words: str) -> None:
         """A daemon that was killed."""

@@ -4,6 +4,8 @@ import json
 import os
 import sys
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tests.direct.test_direct import Person
 from tests.slurm import Cluster
 
 from jumar.direct.far_client import FarClient
+from jumar.direct.over_ssh import Login
 from jumar.errors import EngineFailed
 
 TRAIN = """
@@ -108,12 +111,14 @@ def test_a_laptop_submits_follows_lists_and_stops(laptop: Laptop) -> None:
 
 
 def test_what_slurm_refuses_there_is_told_and_leaves_nothing(laptop: Laptop) -> None:
-    before = sorted((laptop.far / ".jumar/slurm/jobs").iterdir())
+    jobs = laptop.far / ".jumar/slurm/jobs"
+    jobs.mkdir(parents=True, exist_ok=True)
+    before = sorted(jobs.iterdir())
     words = ("run", "-f", "job.yaml", "--code", "code", "--engine", "slurm", "--device", "npu:9")
     assert "Slurm refuses the job" in laptop.call(*words, rc=2)
     stored = ("--input", "data=obs://bucket/digits")
     assert "over SSH" in laptop.call(*words[:-2], *stored, rc=2)
-    assert sorted((laptop.far / ".jumar/slurm/jobs").iterdir()) == before
+    assert sorted(jobs.iterdir()) == before
 
 
 def stub_ssh(folder: Path, script: str) -> str:
@@ -158,3 +163,23 @@ def test_a_login_that_cannot_be_reached_is_told_and_a_plan_needs_none(
         assert told.value.hint == "this must work: ssh ann@login true"
         with pytest.raises(EngineFailed):
             client.page()
+
+
+ECHO = """
+import json, sys, time
+print("jumar-far=have\\n" + json.dumps({"jumar-far": {
+    "home": "/far", "python": "python3", "program": "x", "user": "ann"}}), flush=True)
+for line in sys.stdin:
+    said = json.loads(line)
+    time.sleep(0.001)
+    print(json.dumps({"answer": said["number"]}), flush=True)
+"""
+
+
+def test_who_ask_at_once_each_get_their_own_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", stub_ssh(tmp_path, ECHO))
+    with closing(Login("login1", tmp_path / "launch.pyz")) as login, ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda number: login.ask("echo", {"number": number}), range(200))
+        assert list(answers) == list(range(200))

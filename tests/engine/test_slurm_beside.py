@@ -67,8 +67,9 @@ class Host:
 
 @pytest.fixture
 def engine(slurm_cluster: Cluster, tmp_path: Path) -> Generator[SlurmEngine]:
+    slurm_cluster.empty()
     yield SlurmEngine(tmp_path, slurm=Slurm(slurm_cluster.environ), poll_s=0.2)
-    slurm_cluster.call("scancel", "--user=root", check=False)
+    slurm_cluster.empty()
 
 
 def test_commands_and_connections_reach_the_node_of_a_job(

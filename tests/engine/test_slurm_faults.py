@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
-from tests.slurm import Cluster
+from tests.slurm import Cluster, running_cluster
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.slurm.asking import Slurm
@@ -26,8 +26,9 @@ SHOW = "echo $JUMAR_NODE $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR $ASCEND_RT_V
 
 @pytest.fixture
 def engine(slurm_cluster: Cluster, tmp_path: Path) -> Generator[SlurmEngine]:
+    slurm_cluster.empty()
     yield SlurmEngine(tmp_path, slurm=Slurm(slurm_cluster.environ), poll_s=0.2)
-    slurm_cluster.call("scancel", "--user=root", check=False)
+    slurm_cluster.empty()
 
 
 def state(engine: SlurmEngine, attempt: Attempt) -> AttemptState:
@@ -64,21 +65,22 @@ def test_two_nodes_have_their_ranks_and_each_its_own_cards(
     assert lines == [f"{n} {2 * n + r} {r} 4 127.0.1.1 2,3" for n in range(2) for r in range(2)]
 
 
-def test_a_controller_that_is_killed_loses_nothing(
-    engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
-) -> None:
-    attempt = make_attempt(tmp_path, WAIT, cards=())
-    started(engine, attempt)
-    engine.observe([attempt])
-    os.kill(slurm_cluster.pid("slurmctld"), signal.SIGKILL)
-    try:
+def test_a_controller_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    """On a cluster of its own: ids that are used twice have nodes refuse later jobs."""
+    with running_cluster() as cluster:
+        engine = SlurmEngine(tmp_path, slurm=Slurm(cluster.environ), poll_s=0.2)
+        attempt = make_attempt(tmp_path, WAIT, cards=())
+        started(engine, attempt)
+        engine.observe([attempt])
+        os.kill(cluster.pid("slurmctld"), signal.SIGKILL)
+        try:
+            assert state(engine, attempt) is AttemptState.RUNNING
+        finally:
+            cluster.start_again("slurmctld")
+        # Back, it may know of the job or not: what counts is what the job says itself.
         assert state(engine, attempt) is AttemptState.RUNNING
-    finally:
-        slurm_cluster.start_again("slurmctld")
-    # Back, it may know of the job or not: what counts is what the job says itself.
-    assert state(engine, attempt) is AttemptState.RUNNING
-    (attempt.directory / "go").touch()
-    assert ended(engine, attempt).state is AttemptState.SUCCEEDED
+        (attempt.directory / "go").touch()
+        assert ended(engine, attempt).state is AttemptState.SUCCEEDED
 
 
 def test_a_node_that_goes_down_is_told_and_the_next_attempt_runs(

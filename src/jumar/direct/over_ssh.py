@@ -8,6 +8,7 @@ import json
 import select
 import shlex
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,8 @@ class Login:
         if not is_login(destination):
             raise BadInput(f"{destination!r} is not a login", hint="such as: ann@login1, or login1")
         self.destination, self._kept = destination, kept
+        self._turn = threading.RLock()
+        """Who follows a log asks beside who waits for news, and answers come in the order of requests."""
         self._process: subprocess.Popen[bytes] | None = None
         self._told: dict[str, str] = {}
         self._buffer = b""
@@ -79,19 +82,23 @@ class Login:
         """One request, asked again where the connection was cut, if that does no harm; else Cut.
         EngineFailed: it cannot be answered."""
         line = json.dumps({"do": verb, **values}).encode() + b"\n"
+        with self._turn:
+            said = self._asked(line, limit_s, is_safe_twice=is_safe_twice)
+        if "error" in said:
+            raise EngineFailed(f"{self.destination}: {said['error']}")
+        return said["answer"]
+
+    def _asked(self, line: bytes, limit_s: float, *, is_safe_twice: bool) -> dict[str, Any]:
         try:
-            said = self._exchange(line, limit_s)
+            return self._exchange(line, limit_s)
         except ConnectionError as error:
             self.close()
             if not is_safe_twice:
                 raise Cut(f"the connection to {self.destination} was cut") from error
-            try:
-                said = self._exchange(line, limit_s)
-            except ConnectionError as again:
-                raise self._unreachable(again) from again
-        if "error" in said:
-            raise EngineFailed(f"{self.destination}: {said['error']}")
-        return said["answer"]
+        try:
+            return self._exchange(line, limit_s)
+        except ConnectionError as again:
+            raise self._unreachable(again) from again
 
     def _unreachable(self, error: ConnectionError) -> EngineFailed:
         self._gave_up = EngineFailed(
@@ -102,7 +109,8 @@ class Login:
 
     def close(self) -> None:
         """End the far end too."""
-        process, self._process, self._buffer = self._process, None, b""
+        with self._turn:
+            process, self._process, self._buffer = self._process, None, b""
         if process is None:
             return
         for end in (process.stdin, process.stdout):
@@ -115,12 +123,13 @@ class Login:
             process.wait()
 
     def _known(self) -> dict[str, str]:
-        if not self._told:
-            try:
-                self._connected()
-            except ConnectionError as error:
-                raise self._unreachable(error) from error
-        return self._told
+        with self._turn:
+            if not self._told:
+                try:
+                    self._connected()
+                except ConnectionError as error:
+                    raise self._unreachable(error) from error
+            return self._told
 
     def _exchange(self, line: bytes, limit_s: float) -> dict[str, Any]:
         process = self._connected()

@@ -221,13 +221,15 @@ def _by_state(directory: JobDir, state: str, nodes: str) -> Ending:
     asked = read_stop(directory)
     if asked is not None and state in ("CANCELLED", "FAILED", "COMPLETED"):
         return _stopped(directory, asked)
-    if state == "CANCELLED" and not os.path.exists(files_of(directory).begun):
+    has_begun = os.path.exists(files_of(directory).begun)
+    # By its owner while it waited, or by Slurm because its node did not start it.
+    if state == "CANCELLED" and not has_begun and not nodes:
         return _stopped(directory, "stopped")
     if state in ("TIMEOUT", "DEADLINE"):
         return _stopped(directory, "timed-out")
     if state == "PREEMPTED":
         return _stopped(directory, "preempted")
-    if state in ("NODE_FAIL", "BOOT_FAIL"):
+    if state in ("NODE_FAIL", "BOOT_FAIL") or (state == "CANCELLED" and not has_begun):
         where = nodes or "its node"
         return lost(directory, "node-lost", f"lost contact with node {where}", nodes=where)
     if state == "OUT_OF_MEMORY":
