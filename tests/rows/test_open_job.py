@@ -80,6 +80,8 @@ def test_row_46_jupyter_is_opened_from_the_page_and_runs_a_cell(
         page.get_by_role("link", name="JupyterLab").click()
     lab = opening.value
     lab.get_by_text("Python 3", exact=False).first.click()
+    # A cell that is run before its kernel is there is passed over without a word.
+    expect(lab.get_by_role("contentinfo").get_by_text("| Idle")).to_be_visible()
     lab.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
     lab.keyboard.insert_text(CELL)
     lab.keyboard.press("Shift+Enter")

@@ -240,6 +240,7 @@ def test_sums_that_vary_from_run_to_run_are_told_from_a_difference(
         assert proof["difference"]["what"] == "loss 1"
 
 
+@pytest.mark.full
 def test_training_in_other_processes_is_compared_process_by_process(source: Path) -> None:
     (source / "all.py").write_text(
         "import os, runpy, sys, torch\n"
