@@ -212,12 +212,11 @@ def test_single_objects_become_packs(bench: Bench, monkeypatch: pytest.MonkeyPat
 def test_once_a_day_whatever_restarts(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     for _start in range(2):
-        with Nightly(bench.hub.collector, tmp_path) as nightly:
-            assert nightly.do_if_due() is None
+        assert Nightly(bench.hub.collector, tmp_path).do_if_due() is None
     os.utime(tmp_path / "hub/collected", (0, 0))
-    with Nightly(bench.hub.collector, tmp_path) as nightly:
-        assert nightly.do_if_due() is not None
-        assert nightly.do_if_due() is None
+    nightly = Nightly(bench.hub.collector, tmp_path)
+    assert nightly.do_if_due() is not None
+    assert nightly.do_if_due() is None
 
 
 def test_quotas_hold_for_all_ways_in(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from jumar.errors import JumarError
 from jumar.hub.checkouts import Checkouts
@@ -22,6 +20,7 @@ from jumar.hub.pre_receive import MOST_POINTER_BYTES
 from jumar.hub.pushing import undisturbed
 from jumar.hub.reading import blobs
 from jumar.hub.repositories import Repositories
+from jumar.rounds import Rounds
 from jumar.spec.repos import CollectedRecord, RepoRecord
 
 log = logging.getLogger(__name__)
@@ -155,44 +154,29 @@ def _below(folder: Path) -> list[Path]:
 
 
 class Nightly:
-    """Has the collector work once a day, restarts or not. Begins and ends with `with`."""
+    """Has the collector work once a day, restarts or not."""
 
     def __init__(self, collector: Collector, home: Path) -> None:
         self._collector = collector
         self._done = home / "hub" / "collected"
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="hub-collector", daemon=True)
-
-    def __enter__(self) -> Self:
-        if not self._done.exists():
-            # A new hub, or one that was never cleaned up: not while the server starts.
-            self._done.touch()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._ending.set()
-        # Not for long: what it does can be cut anywhere.
-        self._thread.join(timeout=5)
+        # The end waits not for long: what it does can be cut anywhere.
+        self.rounds = Rounds(
+            "hub-collector",
+            self.do_if_due,
+            _LOOK_EVERY_S,
+            trouble="the hub was not cleaned up",
+            end_s=5,
+        )
 
     def do_if_due(self) -> CollectedRecord | None:
         """What was removed; None while the last time is less than a day ago."""
+        if not self._done.exists():
+            # A new hub, or one that was never cleaned up: not while the server starts.
+            self._done.touch()
         if time.time() - self._done.stat().st_mtime < DAY_S:
             return None
         # Before: one that fails is tried again tomorrow, not every ten minutes.
         os.utime(self._done)
-        found = self._collector.collect(ending=self._ending)
+        found = self._collector.collect(ending=self.rounds.ending)
         log.info("the hub was cleaned up: %s", found)
         return found
-
-    def _run(self) -> None:
-        while not self._ending.wait(_LOOK_EVERY_S):
-            try:
-                self.do_if_due()
-            except (JumarError, OSError) as error:
-                log.warning("the hub was not cleaned up: %s", error)

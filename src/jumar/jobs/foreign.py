@@ -12,6 +12,7 @@ from pathlib import Path
 from jumar.engine.base import Engine, HasCards, SeesProcesses
 from jumar.jobs.roster import Roster
 from jumar.launch.processes.process import environment_of, read_stat
+from jumar.rounds import Rounds
 from jumar.spec.devices import CardProcess, CardRef, DeviceKind
 
 log = logging.getLogger(__name__)
@@ -35,17 +36,23 @@ class Foreign:
         self._roster = roster
         self._lock = threading.Lock()
         self._looked_at = -_FRESH_S
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="foreign", daemon=True)
+        self._rounds = Rounds(
+            "foreign",
+            self.look,
+            _LOOK_EVERY_S,
+            trouble="the processes on the cards could not be listed",
+            at_once=True,
+            end_s=0,
+        )
 
     def start(self) -> None:
         """Look from time to time, where there are cards that others could use."""
         if self._is_needed:
-            self._thread.start()
+            self._rounds.start()
 
     def close(self) -> None:
         """Look no more."""
-        self._over.set()
+        self._rounds.close()
 
     def look(self) -> Users:
         """What is on the cards now; at most once in a moment, however many ask."""
@@ -65,14 +72,6 @@ class Foreign:
             self._looked_at = time.monotonic()
             self._roster.occupy(found)
             return found
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            try:
-                self.look()
-            except OSError as error:
-                log.warning("the processes on the cards could not be listed: %s", error)
-            self._over.wait(_LOOK_EVERY_S)
 
 
 def is_of_job(process: CardProcess, active: set[str]) -> bool:

@@ -5,7 +5,6 @@ then it is said of each job when that will be."""
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,10 @@ from sqlalchemy import select
 
 from jumar.database.access import Database
 from jumar.database.tables import jobs
-from jumar.errors import Conflict, JumarError, NotFound
+from jumar.errors import Conflict, NotFound
 from jumar.jobs.removal import Removals
 from jumar.jobs.scheduling.use import DAY_S
+from jumar.rounds import Rounds
 from jumar.spec.records import Keeping
 from jumar.spec.states import FINAL
 from jumar.wholefile import write_whole
@@ -37,19 +37,22 @@ class Retention:
         self._removals = removals
         self.keeping = _remembered(home / "retention.json", days)
         """How long jobs are kept; None means forever."""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+        self._rounds = Rounds(
+            "retention",
+            lambda: self.look(time.time()),
+            _LOOK_EVERY_S,
+            trouble="old jobs are left to the next look",
+            at_once=True,
+        )
 
     def start(self) -> None:
         """Begin; the first look is now."""
         if self.keeping is not None:
-            self._thread.start()
+            self._rounds.start()
 
     def close(self) -> None:
         """End, after the job that is being removed."""
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._rounds.close()
 
     def look(self, now: float) -> int:
         """Remove what is due; gives how many."""
@@ -57,7 +60,7 @@ class Retention:
             return 0
         removed = 0
         for job_id in self._old(now - self.keeping.days * DAY_S):
-            if self._over.is_set():
+            if self._rounds.ending.is_set():
                 break
             try:
                 self._removals.remove(job_id)
@@ -83,15 +86,6 @@ class Retention:
                 last = row.seq
                 yield str(row.id)
             if len(found) < _PAGE:
-                return
-
-    def _run(self) -> None:
-        while True:
-            try:
-                self.look(time.time())
-            except (JumarError, OSError) as error:
-                log.warning("old jobs are left to the next look: %s", error)
-            if self._over.wait(_LOOK_EVERY_S):
                 return
 
 

@@ -4,16 +4,15 @@ How often cards are asked follows what that costs: a driver that answers at once
 seconds, a tool that takes a second every twenty."""
 
 import logging
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from jumar.engine.base import Engine, ProcessUse, Samples
-from jumar.errors import JumarError
 from jumar.jobs.roster import ActiveJob, Roster
 from jumar.jobs.samples import Columns, Row, SampleFile, read_usage
+from jumar.rounds import Rounds
 from jumar.spec.devices import Card, CardRef, DeviceKind, card_names
 from jumar.spec.usage import JobUsage
 
@@ -42,7 +41,6 @@ class Sampler:
         self._engine = engine
         self._roster = roster
         self._folder = folder
-        self._period_s = period_s
         self._files: dict[str, SampleFile] = {}
         self._before: dict[str, tuple[float, ProcessUse]] = {}
         self._cards_at = 0.0
@@ -53,19 +51,16 @@ class Sampler:
         """How often the cards were looked at."""
         self.jobs: dict[str, JobUse] = {}
         """Running jobs, by id."""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampling", daemon=True)
+        self._rounds = Rounds("sampling", self.look, period_s, trouble="no sample was taken")
 
     def start(self) -> None:
         """Begin, where there is something to see."""
         if isinstance(self._engine, Samples):
-            self._thread.start()
+            self._rounds.start()
 
     def close(self) -> None:
         """End after the look that is under way."""
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._rounds.close()
 
     def of(self, job: str) -> JobUsage:
         """All samples of a job."""
@@ -83,14 +78,6 @@ class Sampler:
 
     def _path(self, job: str) -> Path:
         return self._folder / f"{job}.jsonl"
-
-    def _run(self) -> None:
-        while not self._over.wait(self._period_s):
-            try:
-                self.look()
-            except (OSError, JumarError) as error:
-                # A full disk, or a driver that does not answer: the next look may find it otherwise.
-                log.warning("no sample was taken: %s", error)
 
     def look(self) -> None:
         """One look at everything."""

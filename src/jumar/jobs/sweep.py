@@ -7,16 +7,16 @@ the site wants its cards free for some hours, jobs are asked to save and go on a
 import logging
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from jumar.engine.base import EndsOthers
-from jumar.errors import EngineFailed, JumarError
+from jumar.errors import EngineFailed
 from jumar.jobs.draining import Draining
 from jumar.jobs.foreign import Foreign
 from jumar.launch.processes.process import identify
+from jumar.rounds import Rounds
 from jumar.spec.devices import CardProcess
 from jumar.words.catalogue import LANGUAGES, phrase
 
@@ -86,20 +86,24 @@ class Sweep:
         self._ends_others = engine if isinstance(engine, EndsOthers) else None
         self._warned: dict[tuple[int, int], _Warned] = {}
         self._emptied: float | None = None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
+        self._rounds = Rounds(
+            "sweep",
+            lambda: self.look(time.time()),
+            self._pause_s,
+            trouble="the sweep is tried again",
+            at_once=True,
+            end_s=_GRACE_S,
+        )
 
     def start(self) -> None:
         """From now on."""
         # The server was down at the hour: nobody was warned, and jobs have gone on.
         self._emptied = self._plan.hour_near(time.time()) if self._is_past(time.time()) else None
-        self._thread.start()
+        self._rounds.start()
 
     def close(self) -> None:
         """End nobody any more."""
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=_GRACE_S)
+        self._rounds.close()
         self._forget()
 
     def look(self, now: float) -> None:
@@ -195,17 +199,11 @@ class Sweep:
             os.close(warned.handle)
         self._warned.clear()
 
-    def _run(self) -> None:
-        while not self._over.is_set():
-            now = time.time()
-            try:
-                self.look(now)
-            except (JumarError, OSError) as error:
-                log.warning("the sweep is tried again: %s", error)
-            hour = self._plan.hour_near(now)
-            due = [moment - now for moment in (hour - self._plan.warning_s, hour) if moment > now]
-            pause_s = min([_LONGEST_PAUSE_S, max(0.2, self._plan.warning_s / 4), *due])
-            self._over.wait(max(0.05, pause_s))
+    def _pause_s(self) -> float:
+        now = time.time()
+        hour = self._plan.hour_near(now)
+        due = [moment - now for moment in (hour - self._plan.warning_s, hour) if moment > now]
+        return max(0.05, min([_LONGEST_PAUSE_S, max(0.2, self._plan.warning_s / 4), *due]))
 
 
 def _started_at(ticks: int) -> float:

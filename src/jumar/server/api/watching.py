@@ -1,12 +1,11 @@
 """Looks at the running trainings, whether or not somebody has their page open: what is wrong is told once."""
 
 import logging
-import threading
 import time
 from dataclasses import replace
-from types import TracebackType
 
 from jumar.errors import JumarError
+from jumar.rounds import Rounds
 from jumar.server.api.alerts import keep_alerts, kept_alerts, of_series, of_usage
 from jumar.server.api.metrics import read_files
 from jumar.server.edge.site import Site
@@ -21,39 +20,18 @@ _MOST_JOBS = 500
 
 
 class Watch:
-    """One thread, from `with` to its end."""
+    """Round by round."""
 
     def __init__(self, site: Site, *, period_s: float = PERIOD_S) -> None:
         self._site = site
-        self._period_s = period_s
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
-
-    def __enter__(self) -> "Watch":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._over.wait(self._period_s):
-            try:
-                self.look()
-            except (OSError, JumarError) as error:
-                # A full disk, or a database that is away: the next look may find it otherwise.
-                log.warning("trainings were not looked at: %s", error)
+        self.rounds = Rounds(
+            "watching", self.look, period_s, trouble="trainings were not looked at"
+        )
 
     def look(self) -> None:
         """At every running job."""
         for job in self._site.service.page(states=(JobState.RUNNING,), limit=_MOST_JOBS).jobs:
-            if self._over.is_set():
+            if self.rounds.ending.is_set():
                 return
             try:
                 self._look_at(job)

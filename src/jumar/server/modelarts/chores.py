@@ -1,12 +1,10 @@
 """What clients of ModelArts leave to be done: logs sent to the store, deleted jobs removed."""
 
 import logging
-import threading
 import time
-from types import TracebackType
-from typing import Self
 
 from jumar.errors import Conflict, JobNotFound, JumarError
+from jumar.rounds import Rounds
 from jumar.server.edge.site import Site
 from jumar.server.modelarts.kept import Kept, KeptJob
 from jumar.store.places import open_place
@@ -19,27 +17,15 @@ _MOST_LOG_BYTES = 256 << 20
 
 
 class Chores:
-    """One thread; what cannot be done now is tried again. Begins and ends with `with`."""
+    """One thread; what cannot be done now is tried again."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._kept = Kept(site.service.database)
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="modelarts-chores", daemon=True)
+        self.rounds = Rounds(
+            "modelarts-chores", self.do, EVERY_S, trouble="not done for ModelArts now", end_s=30
+        )
         self._forgot_at = 0.0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._ending.set()
-        self._thread.join(timeout=30)
 
     def do(self) -> None:
         """All that can be done now."""
@@ -47,22 +33,13 @@ class Chores:
             self._kept.forget_old(time.time())
             self._forgot_at = time.monotonic()
         for kept in self._kept.to_do():
-            if self._ending.is_set():
+            if self.rounds.ending.is_set():
                 return
             try:
                 self._do(kept)
             except JumarError as error:
                 # The store may be away; a job may have results that are not sent yet.
                 log.info("job %s: %s", kept.job_id, error)
-
-    def _run(self) -> None:
-        while not self._ending.wait(EVERY_S):
-            try:
-                self.do()
-            except JumarError as error:
-                log.info("not now: %s", error)
-            except Exception:
-                log.exception("chores of ModelArts' jobs failed; tried again")
 
     def _do(self, kept: KeptJob) -> None:
         service = self._site.service

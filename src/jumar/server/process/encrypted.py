@@ -6,24 +6,18 @@ nobody."""
 
 import asyncio
 import contextlib
-import errno
 import json
-import logging
 import socket
 import ssl
 import time
 from collections.abc import Callable
 
 from jumar.errors import JumarError
+from jumar.server.accepting import Accepting
 from jumar.server.process.connections import HEAD_LIMIT_S, Connections, WatchedProtocol
 
-log = logging.getLogger(__name__)
-
 _HANDSHAKE = 0x16
-_MOST_AT_ONCE = 100
-_PAUSE_S = 1.0
 _LINGER_S = 2.0
-_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class NotEncrypted(JumarError):
@@ -40,43 +34,24 @@ class EncryptedPort:
         make: Callable[[], WatchedProtocol],
         connections: Connections,
     ) -> None:
-        self._listening = listening
         self._context = context
         self._make = make
         self._connections = connections
         self._loop = asyncio.get_running_loop()
         self._callers: set[_Caller] = set()
-        listening.setblocking(False)
-        self._watch()
+        self._accepting = Accepting(listening, self._take)
 
     def close(self) -> None:
         """Take nobody in any more; who is not through the handshake has asked for nothing yet."""
-        self._loop.remove_reader(self._listening)
+        self._accepting.close()
         for caller in list(self._callers):
             caller.abort()
 
-    def _watch(self) -> None:
-        if self._listening.fileno() >= 0:
-            self._loop.add_reader(self._listening, self._accept)
-
-    def _accept(self) -> None:
-        for _ in range(_MOST_AT_ONCE):
-            try:
-                opened, place = self._listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _PASSING:
-                    raise
-                log.warning("no connection can be taken: %s", error.strerror)
-                self._loop.remove_reader(self._listening)
-                self._loop.call_later(_PAUSE_S, self._watch)
-                return
-            opened.setblocking(False)
-            caller = _Caller(opened, str(place[0]), self._loop, self._gone)
-            self._callers.add(caller)
-            self._loop.add_reader(opened, self._first_byte, caller)
-            self._connections.join(caller)
+    def _take(self, opened: socket.socket, address: str) -> None:
+        caller = _Caller(opened, address, self._loop, self._gone)
+        self._callers.add(caller)
+        self._loop.add_reader(opened, self._first_byte, caller)
+        self._connections.join(caller)
 
     def _gone(self, caller: "_Caller") -> None:
         self._callers.discard(caller)

@@ -204,7 +204,8 @@ def _site(
             )
             if unix is not None:
                 unix.on_new = partial(admit_users, site)
-            with Chores(site), Nightly(hub.collector, settings.home), Watch(site):
+            nightly = Nightly(hub.collector, settings.home)
+            with Chores(site).rounds, nightly.rounds, Watch(site).rounds:
                 yield site
     finally:
         service.close()

@@ -2,21 +2,15 @@
 and says nothing costs a descriptor as well."""
 
 import asyncio
-import errno
-import logging
 import socket
 import ssl
 from collections.abc import Callable
 
+from jumar.server.accepting import Accepting
 from jumar.server.proxy.heads import MOST_HEAD_BYTES
 from jumar.server.proxy.tunnel import HEAD_LIMIT_S, Streams
 
-log = logging.getLogger(__name__)
-
 _BACKLOG = 1024
-_MOST_AT_ONCE = 100
-_PAUSE_S = 1.0
-_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ALIVE_AFTER_S, _ALIVE_EVERY_S = 60, 30
 
 
@@ -27,41 +21,21 @@ class Port:
         """OSError where that port cannot be had."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._listening = socket.create_server((address, port), family=family, backlog=_BACKLOG)
-        self._listening.setblocking(False)
         self._serve = serve
-        self._loop = asyncio.get_running_loop()
         self.number: int = self._listening.getsockname()[1]
-        self._watch()
+        self._accepting = Accepting(self._listening, self._take)
 
     def close(self) -> None:
         """Take nobody in any more."""
-        if self._listening.fileno() >= 0:
-            self._loop.remove_reader(self._listening)
-            self._listening.close()
+        self._accepting.close()
+        self._listening.close()
 
-    def _watch(self) -> None:
-        if self._listening.fileno() >= 0:
-            self._loop.add_reader(self._listening, self._accept)
-
-    def _accept(self) -> None:
-        for _ in range(_MOST_AT_ONCE):
-            try:
-                opened, _ = self._listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _PASSING:
-                    raise
-                log.warning("no connection to an endpoint can be taken: %s", error.strerror)
-                self._loop.remove_reader(self._listening)
-                self._loop.call_later(_PAUSE_S, self._watch)
-                return
-            opened.setblocking(False)
-            # Who is gone without a word is noticed after some minutes, however long a websocket is silent.
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _ALIVE_AFTER_S)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _ALIVE_EVERY_S)
-            self._serve(opened)
+    def _take(self, opened: socket.socket, _address: str) -> None:
+        # Who is gone without a word is noticed after some minutes, however long a websocket is silent.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _ALIVE_AFTER_S)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _ALIVE_EVERY_S)
+        self._serve(opened)
 
 
 async def streams_of(opened: socket.socket, tls: ssl.SSLContext | None) -> Streams:
