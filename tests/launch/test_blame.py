@@ -85,6 +85,10 @@ def killed(rank: int, at: float) -> Verdict:
     return silent(rank, at)._replace(signal="SIGKILL", exit_code=None)
 
 
+def done(rank: int, at: float) -> Verdict:
+    return quiet(rank)._replace(at=at, exit_code=0, cause="no-answer")
+
+
 PEER = "RuntimeError: Connection closed by peer"
 UNLIKE = "RuntimeError: params[0] appears not to match sizes of the same param in process 0."
 MIXED = "RuntimeError: Rank 9 is running collective: X, but Rank {} is running collective: Y"
@@ -117,7 +121,14 @@ MIXED = "RuntimeError: Rank 9 is running collective: X, but Rank {} is running c
         ([failure(2, UNLIKE, 2), failure(0, "ValueError: step 3", 1)], [], 0),
         # One that was asked to end had its fault before.
         ([failure(0, "ValueError", 2)], [failure(1, "KeyError", 1)], 1),
+        ([failure(0, "ValueError\n[W1116 10:00:00 s] reset", 1.5)], [failure(1, "KeyError", 1)], 0),
+        ([failure(0, "ValueError\n[W1116 10:00:00 s] reset", 9)], [failure(1, "KeyError", 1)], 1),
         ([failure(0, PEER, 1), failure(2, PEER, 2)], [quiet(1)], 1),
+        # Who was done too early, where all others fail in one line; one alone has its own fault.
+        ([failure(7, "ValueError", 2)], [failure(7, "ValueError", 2), done(1, 1)], 1),
+        ([failure(7, "ValueError", 2)], [done(1, 1)], 7),
+        ([failure(7, "ValueError", 2), failure(8, "ValueError", 3)], [done(1, 1)], 7),
+        ([failure(7, "ValueError", 2), failure(7, "ValueError", 2)], [done(1, 1), done(2, 1)], 7),
         # Nobody knows: the first who says so.
         ([failure(0, PEER, 2), failure(2, PEER, 1)], [quiet(1), quiet(3)], 2),
     ],

@@ -66,9 +66,12 @@ def test_lines_of_ranks_are_never_mixed(launcher: Launcher) -> None:
 def test_without_a_log_folder_logs_stay_only_after_a_failure(
     launcher: Launcher, tmp_path: Path
 ) -> None:
-    launcher.run("--devices", "cpu:2", "true")
-    assert not list(tmp_path.glob("jumar-launch-*"))
-    ended = launcher.run("--devices", "cpu:2", "false")
+    # A rank that said nothing, or never came, has none.
+    for program, code in (("true", 0), ("false", 1), ("./no-such-program", 127)):
+        ended = launcher.run("--devices", "cpu:2", program)
+        assert (ended.code, "logs are in" in ended.errors) == (code, False)
+        assert not list(tmp_path.glob("jumar-launch-*"))
+    ended = launcher.run("--devices", "cpu:2", "--log-dir", "", "sh", "-c", "echo why; exit 3")
     (kept,) = tmp_path.glob("jumar-launch-*")
     assert str(kept) in ended.errors
 

@@ -1,6 +1,8 @@
 """`jumar data doctor` and `jumar data sweep`: faults and leftovers of real servers."""
 
+import fcntl
 import json
+import os
 import ssl
 import subprocess
 import time
@@ -15,7 +17,6 @@ from tests.store.dialects import Dialect, speaking
 from tests.store.served import run_jumar
 from tests.store.test_manners import ERROR, answer, body_of, serving
 
-from jumar.errors import BadInput
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.store.checkup import Finding, examine
 from jumar.store.credentials import Credential, StoreConfig, save_credential
@@ -209,5 +210,23 @@ def test_folders(home: Path, tmp_path: Path) -> None:
     found = list(examine(open_place(str(tmp_path), config), write=True))
     assert [one.verdict for one in found] == ["ok"] * len(found)
     assert [path.name for path in tmp_path.iterdir()] == []
-    with pytest.raises(BadInput, match="no uploads in parts"):
-        unfinished(open_place(str(tmp_path), config), 0)
+
+
+def test_leftovers_in_the_built_in_store_are_swept(home: Path, tmp_path: Path) -> None:
+    """Hidden files of killed copies; what is in use, young or somebody's own stays."""
+    bucket = home / "store" / "lab"
+    names = (".jumar-77-c1", "deep/.jumar-ab12.part", "deep/.jumar-held.part", "deep/.mine", "kept")
+    for name in (*names, "other/.jumar-77-c2", ".jumar-78-c3"):
+        (bucket / name).parent.mkdir(parents=True, exist_ok=True)
+        (bucket / name).write_bytes(bytes(5000))
+        os.utime(bucket / name, (1, 1))
+    os.utime(bucket / ".jumar-78-c3")
+    (bucket / ".jumar-link").symlink_to(bucket / "kept")
+    done = run_jumar(home, "data", "sweep", "obs://lab/deep", "--dry-run", "--json")
+    assert [row["key"] for row in json.loads(done.stdout)["found"]] == list(names[1:3])
+    with open(bucket / names[2], "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = run_jumar(home, "data", "sweep", "obs://lab", "--yes", rc=1)
+    assert "is in use" in done.stderr
+    left = {str(path.relative_to(bucket)) for path in bucket.rglob("*") if path.is_file()}
+    assert left == {*names[2:], ".jumar-78-c3", ".jumar-link"}

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.ports import free_port
-from tests.store.parts import copy, wait_until
+from tests.store.parts import copy, tree, wait_until
 
 from jumar.errors import NotAllowed, StorageFull
 from jumar.inject.moxing_path.jumar_s3.parts import MIB
@@ -186,6 +186,22 @@ def test_links_that_loop_are_left_out(folder_config: StoreConfig, tmp_path: Path
     report = copy(folder, "obs://lab/x", folder_config)
     assert report.copied == 2
     assert (folder_config.builtin / "lab/x/link").read_text() == "real"
+
+
+def test_a_copy_never_finds_itself(folder_config: StoreConfig, tmp_path: Path) -> None:
+    """A link in the source leads to where the new folder grows while others are copied."""
+    folder, there = tmp_path / "from", tmp_path / "there"
+    for number in range(900):
+        path = folder / f"{number % 3}" / f"{number} 名"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"%d" % number)
+    there.mkdir()
+    (folder / "z").symlink_to(there)
+    (there / "own").write_text("own")
+    wanted = {**tree(folder), "z/own": b"own"}
+    report = copy(folder, there / "new", folder_config)
+    assert (report.copied, report.failed) == (901, ())
+    assert tree(there / "new") == wanted
 
 
 def test_keys_that_cannot_be_paths_are_told_and_the_others_come(

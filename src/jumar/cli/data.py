@@ -306,7 +306,9 @@ def url(url: str, expires: int) -> None:
     if not isinstance(place.store, ObjectStore):
         raise BadInput(
             f"{url} is in a folder and is not served over HTTP",
-            hint="serve the built-in store: jumar store migrate --to s3, then: jumar up",
+            hint=f"copy it to an object store first: jumar data cp {url} obs://BUCKET/"
+            if place.url.is_file
+            else "serve the built-in store over S3: jumar down, jumar store migrate --to s3, jumar up",
         )
     print(place.store.s3.presign("GET", place.store.bucket, place.key, expires))
 

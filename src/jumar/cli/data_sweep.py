@@ -33,7 +33,8 @@ def command(url: str, older_than: str, dry_run: bool, yes: bool, as_json: bool) 
     """Abort unfinished uploads of large files, which listings do not show.
 
     An upload that was interrupted and never resumed keeps its parts in the bucket, and costs
-    space. At a terminal it asks first.
+    space. In a folder, such as the built-in store, these are hidden files of interrupted copies. At a
+    terminal it asks first.
 
     \b
     Examples:

@@ -112,7 +112,7 @@ class Fetching:
         parts = entry.path.split("/")
         if entry.kind == "other":
             self._made.left_out.append(
-                Trouble(entry.path, "not a file that can be sent, or a closed folder")
+                Trouble(entry.path, "a pipe, a socket, a device, or closed to the server")
             )
             return False
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -159,7 +159,7 @@ class Fetching:
         below = os.path.relpath(wanted.target.parent, top)
         place = os.path.normpath(os.path.join(below, target))
         if os.path.isabs(target) or place == ".." or place.startswith("../"):
-            why = f"a link to {target}, outside of the folder"
+            why = f"a link to {target}, which is not among the copied files"
             self._made.left_out.append(Trouble(wanted.entry.path, why))
             return
         if wanted.target.is_symlink():

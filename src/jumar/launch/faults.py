@@ -116,6 +116,12 @@ def is_fault(tail: str) -> bool:
     )
 
 
+def goes_on(tail: str) -> bool:
+    """Whether more was written after the fault."""
+    lines = tail.rstrip().splitlines()
+    return bool(lines) and lines[-1] not in _root_fault(lines).splitlines()
+
+
 def is_disk_full(tail: str) -> bool:
     """Whether it tells of a file that found no room."""
     return any(words in tail for words in _DISK_FULL)

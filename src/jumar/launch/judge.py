@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from jumar.launch.faults import accused_in, own_place
+from jumar.launch.faults import accused_in, goes_on, own_place
 from jumar.launch.jobdir.news import Values
 from jumar.launch.processes.supervise import RUN_AGAIN
 from jumar.launch.verdict import NO_ANSWER, NODE_LOST, Summary, Verdict, node_lost, who
@@ -66,7 +66,8 @@ def _cause_of_all(failures: Sequence[Verdict], others: Sequence[Verdict]) -> Ver
     accused_at = min((accuser.at for accuser in accusers), default=math.inf)
     first = min(faults, key=lambda fault: fault.at, default=None)
     if first is not None and first.at <= accused_at:
-        return _seen_late(first, failures, is_asked=first in others) or first
+        late = _seen_late(first, failures, is_asked=first in others)
+        return late or _left_early(first, faults, others) or first
     if accusers:
         return _accused([*failures, *others], accusers)
     if len(others) == 1:
@@ -88,11 +89,24 @@ def _accused(ranks: Sequence[Verdict], accusers: Sequence[Verdict]) -> Verdict:
 
 def _seen_late(first: Verdict, failures: Sequence[Verdict], *, is_asked: bool) -> Optional[Verdict]:
     """One that ended without a word just when the first fault was written, which is what came of it: a
-    kill always comes from elsewhere, other ends come before those that were asked for."""
-    ended = [failure for failure in failures if not failure.is_fault and not failure.is_consequence]
+    kill always comes from elsewhere, other ends come before those that were asked for. So does a fault
+    after which more was written, for the time of a log is that of its last line."""
+    ended = [one for one in failures if not one.is_consequence]
+    ended = [one for one in ended if not one.is_fault or (is_asked and goes_on(one.tail))]
     ended = [failure for failure in ended if is_asked or failure.signal == "SIGKILL"]
     late = [failure for failure in ended if failure.at - first.at < _SEEN_LATE_S]
     return min(late, key=lambda failure: failure.at, default=None)
+
+
+def _left_early(
+    first: Verdict, faults: Sequence[Verdict], others: Sequence[Verdict]
+) -> Optional[Verdict]:
+    """The only one that called itself done before the others all failed in one line of the script: there
+    they waited for it, whatever they make of that."""
+    done = [one for one in others if one.exit_code == 0 and one.at - first.at < _SEEN_LATE_S]
+    places = {own_place(fault.tail) for fault in faults}
+    is_missed = len(done) == 1 and len(faults) > 1 and len(places) == 1 and None not in places
+    return done[0] if is_missed else None
 
 
 def _odd_one(failures: Sequence[Verdict]) -> Optional[Verdict]:

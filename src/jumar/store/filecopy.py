@@ -2,7 +2,7 @@
 
 A reflink where the file system can (XFS, Btrfs), else copy_file_range, else plain reading and
 writing. This file also runs as a script, without importing anything of jumar, to copy many files on
-all cores: it reads NUL-separated keys from stdin and reports each one on stdout."""
+all cores: it reads NUL-separated keys from stdin and reports on stdout."""
 
 import contextlib
 import errno
@@ -26,72 +26,90 @@ _CANNOT = {
 }
 SMALL_BYTES = 1 << 16
 _WORTH_RESERVING = 1 << 26
+# Of keys: some dozens of them, so that progress can be seen.
+_KEYS_AT_ONCE = 2048
 _numbers = itertools.count()
 
 
-def copy_file(source: str, target: str, *, link: bool = False) -> int:
+def copy_file(
+    source: str,
+    target: str,
+    *,
+    link: bool = False,
+    source_at: int | None = None,
+    target_at: int | None = None,
+) -> int:
     """Copy a file, which appears complete or not at all; returns its size. Keeps the modification time
-    and x bits."""
-    aside = f"{os.path.dirname(target)}/.jumar-{os.getpid()}-c{next(_numbers)}"
+    and x bits. Paths are relative to the open folders, where those are given."""
     if link:
-        return _link(source, target, aside)
-    taken = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        return _link(source, target)
+    taken = os.open(source, os.O_RDONLY | os.O_CLOEXEC, dir_fd=source_at)
     try:
         found = os.fstat(taken)
         mode = 0o777 if found.st_mode & 0o111 else 0o666
         try:
-            return _copy_nameless(taken, found, target, aside, mode)
+            return _copy_nameless(taken, found, target, mode, target_at)
         except OSError as error:
-            if error.errno == errno.ENOENT:
+            if error.errno == errno.ENOENT and target_at is None:
                 os.makedirs(os.path.dirname(target), exist_ok=True)
             elif error.errno not in _CANNOT:
                 raise
-        return _copy_aside(taken, found, target, aside, mode)
+        return _copy_aside(taken, found, target, mode, target_at)
     finally:
         os.close(taken)
 
 
-def _copy_nameless(taken: int, found: os.stat_result, target: str, aside: str, mode: int) -> int:
+def _copy_nameless(
+    taken: int, found: os.stat_result, target: str, mode: int, at: int | None
+) -> int:
     """Into a file that has no name until it is complete: nothing is left if we are killed, and it costs
     a file system less than a rename. Not every one can do it."""
-    made = os.open(os.path.dirname(target), os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode)
+    folder = os.path.dirname(target) or "."
+    made = os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=at)
     try:
         size = _fill(made, taken, found)
-        # Given a descriptor, Python has the kernel follow the link in /proc; the path is absolute.
+        # Given a descriptor, Python has the kernel follow the link in /proc; that path is absolute.
         path = f"/proc/self/fd/{made}"
         try:
-            os.link(path, target, src_dir_fd=made)
+            os.link(path, target, src_dir_fd=made, dst_dir_fd=at)
         except FileExistsError:
-            os.link(path, aside, src_dir_fd=made)
-            _rename(aside, target)
+            aside = _aside(target)
+            os.link(path, aside, src_dir_fd=made, dst_dir_fd=at)
+            _rename(aside, target, at)
         return size
     finally:
         os.close(made)
 
 
-def _copy_aside(taken: int, found: os.stat_result, target: str, aside: str, mode: int) -> int:
-    made = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+def _copy_aside(taken: int, found: os.stat_result, target: str, mode: int, at: int | None) -> int:
+    aside, flags = _aside(target), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    made = os.open(aside, flags, mode, dir_fd=at)
     try:
+        # The first way may have read some of it.
+        os.lseek(taken, 0, os.SEEK_SET)
         size = _fill(made, taken, found)
     except BaseException:
-        os.unlink(aside)
+        os.unlink(aside, dir_fd=at)
         raise
     finally:
         os.close(made)
-    _rename(aside, target)
+    _rename(aside, target, at)
     return size
 
 
-def _rename(aside: str, target: str) -> None:
+def _aside(target: str) -> str:
+    return f"{os.path.dirname(target) or '.'}/.jumar-{os.getpid()}-c{next(_numbers)}"
+
+
+def _rename(aside: str, target: str, at: int | None) -> None:
     try:
-        os.rename(aside, target)
+        os.rename(aside, target, src_dir_fd=at, dst_dir_fd=at)
     except OSError:
-        os.unlink(aside)
+        os.unlink(aside, dir_fd=at)
         raise
 
 
 def _fill(made: int, taken: int, found: os.stat_result) -> int:
-    os.lseek(taken, 0, os.SEEK_SET)
     size = copy_bytes(taken, made, found.st_size)
     os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
     return size
@@ -164,7 +182,8 @@ def _write_all(made: int, data: bytes) -> int:
     return len(data)
 
 
-def _link(source: str, target: str, aside: str) -> int:
+def _link(source: str, target: str) -> int:
+    aside = _aside(target)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(aside)
     try:
@@ -179,25 +198,51 @@ def _link(source: str, target: str, aside: str) -> int:
     return os.stat(target).st_size
 
 
+class _Folders:
+    """The same folder on both sides, open: to walk down its path for each file costs a tenth of all."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self._roots = (source, target)
+        self._name: str | None = None
+        self._open: list[int] = []
+
+    def copy(self, key: str) -> int:
+        """Copy one file, under the same key."""
+        folder, _, name = key.rpartition("/")
+        if folder != self._name or len(self._open) < 2:
+            self._enter(folder)
+        source_at, target_at = self._open
+        return copy_file(name, name, source_at=source_at, target_at=target_at)
+
+    def _enter(self, folder: str) -> None:
+        while self._open:
+            os.close(self._open.pop())
+        self._name = folder
+        source, target = (f"{root}/{folder}" for root in self._roots)
+        self._open.append(os.open(source, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        os.makedirs(target, exist_ok=True)
+        self._open.append(os.open(target, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
 def serve(source_root: str, target_root: str, link: bool) -> None:
-    """Copy the NUL-separated keys on stdin; answers `key NUL size NUL error NUL` for each."""
-    keys = os.fsdecode(sys.stdin.buffer.read()).split("\0")[:-1]
-    answers: list[str] = []
-    for key in keys:
-        try:
-            size = copy_file(f"{source_root}/{key}", f"{target_root}/{key}", link=link)
-            answers.append(f"{key}\0{size}\0\0")
-        except OSError as error:
-            answers.append(f"{key}\0-1\0{error.errno}\0")
-        if len(answers) >= 64:
-            _answer(answers)
-    _answer(answers)
-
-
-def _answer(answers: list[str]) -> None:
-    sys.stdout.buffer.write(os.fsencode("".join(answers)))
-    sys.stdout.buffer.flush()
-    answers.clear()
+    """Copy the NUL-separated keys on stdin as they come. Tells on stdout of many at once: `+COUNT NUL
+    BYTES NUL`, and of each that failed: `!KEY NUL ERRNO NUL`."""
+    folders = _Folders(source_root, target_root)
+    left = b""
+    while data := os.read(0, _KEYS_AT_ONCE):
+        *keys, left = (left + data).split(b"\0")
+        answers: list[str] = []
+        count = size = 0
+        for key in map(os.fsdecode, keys):
+            try:
+                if link:
+                    size += copy_file(f"{source_root}/{key}", f"{target_root}/{key}", link=True)
+                else:
+                    size += folders.copy(key)
+                count += 1
+            except OSError as error:
+                answers.append(f"!{key}\0{error.errno}\0")
+        _write_all(1, os.fsencode("".join([f"+{count}\0{size}\0", *answers])))
 
 
 if __name__ == "__main__":

@@ -94,8 +94,8 @@ class FolderStore:
         """Whether there is such a folder."""
         return os.path.isdir(f"{self.root}/{prefix}")
 
-    def walk(self, prefix: str = "") -> Iterator[Entry]:
-        """All files below `prefix`; follows links, skips loops."""
+    def walk(self, prefix: str = "", skipped: str | None = None) -> Iterator[Entry]:
+        """All files below `prefix`; follows links, skips loops and the folder `skipped`."""
         start = self.root if not prefix else self.path(prefix.rstrip("/"))
         try:
             here = os.stat(start)
@@ -104,7 +104,11 @@ class FolderStore:
                 return
             raise explained(error, start) from error
         if stat_module.S_ISDIR(here.st_mode):
-            yield from self._walk(start, prefix, frozenset({(here.st_dev, here.st_ino)}))
+            above = {(here.st_dev, here.st_ino)}
+            if skipped is not None:
+                there = os.stat(skipped)
+                above.add((there.st_dev, there.st_ino))
+            yield from self._walk(start, prefix, frozenset(above))
 
     def _walk(self, folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[Entry]:
         folders: list[os.DirEntry[str]] = []
@@ -116,14 +120,11 @@ class FolderStore:
                 if found is not None:
                     yield found
         for item in folders:
-            below = above
-            if item.is_symlink():
-                there = os.stat(item.path)
-                if (there.st_dev, there.st_ino) in above:
-                    logger.warning("%s is a link to a folder above it: skipped", item.path)
-                    continue
-            # A link further down may lead back here.
             here = item.stat()
+            if (here.st_dev, here.st_ino) in above:
+                logger.warning("%s is a folder above it, or the target: skipped", item.path)
+                continue
+            # A link further down may lead back here.
             below = above | {(here.st_dev, here.st_ino)}
             yield from self._walk(item.path, f"{prefix}{item.name}/", below)
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from jumar.errors import BadInput
 from jumar.host.env.plan import Here, Plan, Request, make_plan
+from jumar.host.env.projects import versions_of
 from jumar.host.fit import Fit, Installed, judge
 from jumar.host.matrix import shipped
 from jumar.host.versions import Version
@@ -150,6 +151,14 @@ def test_releases_of_cann_that_only_others_tables_list(cann: str, torch_npu: str
     assert made.cann == cann
     assert f"torch_npu=={torch_npu}" in requirements(made)
     assert "2026-11-16" in made.packages[0].source
+
+
+def test_every_listed_version_of_a_project_is_itself_in_the_plan():
+    for name in ("verl", "ms-swift", "llamafactory", "mindspeed", "vllm-ascend"):
+        for one in versions_of(name):
+            assert name in {package.name for package in one.packages}, (name, one.version)
+            for package in one.packages:
+                assert package.address is None or "@ git+https://" in package.installable
 
 
 @pytest.mark.parametrize("name", ["verl", "ms-swift", "LLaMA_Factory", "MindSpeed", "vllm-ascend"])

@@ -93,8 +93,14 @@ def _project(row: Mapping[str, str]) -> Project:
         torch_npu=Version.parse(row["torch_npu"]),
         pythons=tuple(map(Version.parse, row["pythons"].split())),
         at_least=row["at_least"] == "yes",
-        packages=tuple(
-            Package(one.partition("==")[0], one, row["source"]) for one in row["packages"].split()
-        ),
+        packages=tuple(_package(one, row["source"]) for one in row["packages"].split()),
         source=row["source"],
     )
+
+
+def _package(written: str, source: str) -> Package:
+    """From `vllm==0.23.0`, or from `verl@git+https://…` for what has no release."""
+    name, is_elsewhere, address = written.partition("@")
+    if is_elsewhere:
+        return Package(name, name, source, address=address)
+    return Package(written.partition("==")[0], written, source)

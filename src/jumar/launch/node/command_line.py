@@ -170,7 +170,7 @@ class _Front:
         self._options = launch.options
 
     def run(self) -> int:
-        kept = self._options.log_dir
+        kept = self._options.log_dir or None
         try:
             base = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="jumar-launch-")
             meeting = self._options.meeting
@@ -184,10 +184,10 @@ class _Front:
             return 2
         code = self._keep(base)
         if kept is None:
-            if code == 0:
-                shutil.rmtree(base, ignore_errors=True)
-            else:
+            if code and _has_lines(base):
                 _print(2, f"jumar launch: logs are in {base}\n")
+            else:
+                shutil.rmtree(base, ignore_errors=True)
         return code
 
     def _keep(self, base: str) -> int:
@@ -372,6 +372,12 @@ def _rank_table(
 
 def _logs_of(base: str, node: int) -> str:
     return os.path.join(base, f"node{node}")
+
+
+def _has_lines(base: str) -> bool:
+    """Whether a rank or a program beside it wrote anything: none may have been started."""
+    paths = (os.path.join(at, name) for at, _, names in os.walk(base) for name in names)
+    return any(os.path.getsize(path) for path in paths if os.path.isfile(path))
 
 
 def _print(descriptor: int, text: str) -> None:

@@ -6,7 +6,9 @@ are divided among plain processes that run only `filecopy.py`."""
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, cast
 
@@ -19,25 +21,28 @@ from jumar.store.transfer.records import Progress
 
 _WORTH_PROCESSES = 400
 _MOST_PROCESSES = 8
+# Files of one folder that go to one process: two that make files in one folder wait for each other.
+_DEALT_AT_ONCE = 400
 Failed = Callable[[str, JumarError], None]
 
 
 def copy_here(
-    source: str, target: str, keys: list[str], progress: Progress, failed: Failed, *, link: bool
+    source: str, target: str, keys: Iterable[str], progress: Progress, failed: Failed, *, link: bool
 ) -> None:
-    """Copy the files `keys` from one folder to another, under the same keys."""
-    _make_folders(target, keys)
-    count = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
-    if len(keys) < _WORTH_PROCESSES:
-        for key in keys:
-            if progress.stop.is_set():
-                return
-            copy_one(source, target, key, key, progress, failed, link=link)
+    """Copy the files `keys` from one folder to another, under the same keys, while they are found."""
+    try:
+        os.makedirs(target, exist_ok=True)
+    except OSError as error:
+        raise explained(error, target) from error
+    left = iter(keys)
+    first = list(islice(left, _WORTH_PROCESSES))
+    if len(first) == _WORTH_PROCESSES:
+        _share_out(source, target, chain(first, left), progress, failed, link=link)
         return
-    # In the order of the listing, so that the processes work in different folders.
-    size = -(-len(keys) // count)
-    shares = [keys[start : start + size] for start in range(0, len(keys), size)]
-    _share_out(source, target, shares, progress, failed, link=link)
+    for key in first:
+        if progress.stop.is_set():
+            return
+        copy_one(source, target, key, key, progress, failed, link=link)
 
 
 def copy_one(
@@ -52,19 +57,10 @@ def copy_one(
     progress.add_file(size)
 
 
-def _make_folders(target: str, keys: Iterable[str]) -> None:
-    folders = {key.rpartition("/")[0] for key in keys}
-    try:
-        for folder in folders:
-            os.makedirs(f"{target}/{folder}", exist_ok=True)
-    except OSError as error:
-        raise explained(error, target) from error
-
-
 def _share_out(
     source: str,
     target: str,
-    shares: list[list[str]],
+    keys: Iterator[str],
     progress: Progress,
     failed: Failed,
     *,
@@ -72,48 +68,98 @@ def _share_out(
 ) -> None:
     program = str(Path(filecopy.__file__))
     command = [sys.executable, "-I", "-S", program, source, target, "link" if link else "copy"]
-    running: list[subprocess.Popen[bytes]] = []
+
+    def fail(key: str, number: int) -> None:
+        failed(key, explained(OSError(number, os.strerror(number)), f"{target}/{key}"))
+
+    workers: list[_Worker] = []
     try:
-        for keys in shares:
-            # A file, because the list may not fit into a pipe.
-            given = _listed(keys)
-            with os.fdopen(given, "rb") as file:
-                running.append(subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE))
-        for process in running:
-            _follow(process, progress, failed, target)
+        for _ in range(min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)):
+            workers.append(_Worker(command, progress, fail))
+        for some in _by_folder(keys):
+            if progress.stop.is_set():
+                return
+            min(workers, key=lambda worker: worker.waiting).give(some)
+        for worker in workers:
+            worker.finish()
     finally:
-        for process in running:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+        for worker in workers:
+            worker.end()
+    codes = [worker.process.returncode for worker in workers]
+    if any(codes) and not progress.stop.is_set():
+        raise TransferFailed(f"a copying process failed with exit code {max(codes, key=abs)}")
 
 
-def _listed(keys: list[str]) -> int:
-    file = os.memfd_create("keys", os.MFD_CLOEXEC)
-    data = memoryview(os.fsencode("".join(f"{key}\0" for key in keys)))
-    while data:
-        data = data[os.write(file, data) :]
-    os.lseek(file, 0, os.SEEK_SET)
-    return file
+def _by_folder(keys: Iterator[str]) -> Iterator[list[str]]:
+    """Lists of keys, of one folder or of several small ones."""
+    some: list[str] = []
+    folder = ""
+    for key in keys:
+        before, folder = folder, key.rpartition("/")[0]
+        if len(some) >= _DEALT_AT_ONCE or (len(some) >= _DEALT_AT_ONCE // 4 and folder != before):
+            yield some
+            some = []
+        some.append(key)
+    yield some
 
 
-def _follow(
-    process: "subprocess.Popen[bytes]", progress: Progress, failed: Failed, target: str
-) -> None:
-    left, answers = b"", cast("IO[bytes]", process.stdout).fileno()
-    while data := os.read(answers, 1 << 16):
-        *words, left = (left + data).split(b"\0")
-        whole = len(words) // 3 * 3
-        for at in range(0, whole, 3):
-            key, size, error = os.fsdecode(words[at]), int(words[at + 1]), words[at + 2]
-            if error:
-                problem = OSError(int(error), os.strerror(int(error)))
-                failed(key, explained(problem, f"{target}/{key}"))
-            else:
-                progress.add_file(size)
-        left = b"\0".join([*words[whole:], left])
-        if progress.stop.is_set():
+class _Worker:
+    """A process that copies, and the thread that hears what it says."""
+
+    def __init__(
+        self, command: list[str], progress: Progress, fail: Callable[[str, int], None]
+    ) -> None:
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._progress = progress
+        self._fail = fail
+        self._given = self._told = 0
+        self._thread = threading.Thread(target=self._hear, name="jumar-copies", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many it was given and has not told of."""
+        return self._given - self._told
+
+    def give(self, keys: list[str]) -> None:
+        """Have it copy these; one that has died is told of at the end."""
+        self._given += len(keys)
+        data = memoryview(os.fsencode("".join(f"{key}\0" for key in keys)))
+        try:
+            while data:
+                data = data[os.write(cast("IO[bytes]", self.process.stdin).fileno(), data) :]
+        except BrokenPipeError:
             return
-    if process.wait() != 0:
-        raise TransferFailed(f"a copying process failed with exit code {process.returncode}")
+
+    def finish(self) -> None:
+        """There is no more to come."""
+        cast("IO[bytes]", self.process.stdin).close()
+
+    def end(self) -> None:
+        """Wait for the last words of one that was finished; kill one that was not."""
+        stdin = cast("IO[bytes]", self.process.stdin)
+        if not stdin.closed:
+            self.process.kill()
+            stdin.close()
+        self._thread.join()
+        self.process.wait()
+
+    def _hear(self) -> None:
+        left, answers = b"", cast("IO[bytes]", self.process.stdout)
+        with answers:
+            while data := os.read(answers.fileno(), 1 << 16):
+                *words, left = (left + data).split(b"\0")
+                whole = len(words) // 2 * 2
+                for what, number in zip(words[:whole:2], words[1:whole:2], strict=True):
+                    self._note(what, int(number))
+                left = b"\0".join([*words[whole:], left])
+                if self._progress.stop.is_set():
+                    self.process.kill()
+
+    def _note(self, what: bytes, number: int) -> None:
+        if what.startswith(b"+"):
+            self._told += int(what)
+            self._progress.add_files(int(what), number)
+        else:
+            self._told += 1
+            self._fail(os.fsdecode(what[1:]), number)

@@ -39,6 +39,27 @@ class Plan:
     """The common prefix of a folder's keys, on each side."""
 
 
+def is_new_folder(source: Place, target: Place, options: Options) -> bool:
+    """Whether a folder is copied to where nothing is: there is nothing to compare, and what is found can be
+    copied at once. Not where the copy would be found, too."""
+    if not (isinstance(source.store, FolderStore) and isinstance(target.store, FolderStore)):
+        return False
+    plain = not (options.delete or options.dry_run or options.settled_s)
+    is_apart = not (source.url.holds(target.url) or target.url.holds(source.url))
+    is_new = not os.path.lexists(f"{target.store.root}/{target.prefix}".rstrip("/"))
+    return plain and is_apart and is_new and source.store.has_folder(source.prefix)
+
+
+def new_entries(source: Place, target: Place, options: Options) -> Iterator[Entry]:
+    """What to copy to a new folder, as it is found."""
+    assert isinstance(source.store, FolderStore)
+    assert isinstance(target.store, FolderStore)
+    keeps, cut = _filter(options.include, options.exclude), len(source.prefix)
+    for entry in source.store.walk(source.prefix, f"{target.store.root}/{target.prefix}"):
+        if keeps is None or keeps(entry.key[cut:]):
+            yield entry
+
+
 def make_plan(source: Place, target: Place, options: Options) -> Plan:
     """Compare both sides without changing anything."""
     if _is_same(source.store, target.store) and source.key == target.key:

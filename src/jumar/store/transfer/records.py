@@ -85,8 +85,17 @@ class Progress:
             self.bytes += count
             self.resumed_bytes += count
 
+    def found(self, size: int) -> None:
+        """One more file is to be copied, found while others are."""
+        self.total_files += 1
+        self.total_bytes += size
+
     def add_file(self, size: int = 0) -> None:
         """One file is done; `size` adds bytes that were not counted before."""
+        self.add_files(1, size)
+
+    def add_files(self, count: int, size: int) -> None:
+        """Some files are done."""
         with self._lock:
-            self.files += 1
+            self.files += count
             self.bytes += size

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,7 @@ from jumar.store.places import Place
 from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.local import copy_here, copy_one
-from jumar.store.transfer.plan import Copy, Plan, make_plan
+from jumar.store.transfer.plan import Copy, Plan, is_new_folder, make_plan, new_entries
 from jumar.store.transfer.quick import fetch_small, send_small
 from jumar.store.transfer.records import (
     FILES_AT_FIRST,
@@ -52,6 +52,10 @@ def transfer(
     """Copy to the target what it does not have yet."""
     began = time.monotonic()
     progress = progress or Progress()
+    work = _Work(source.store, target.store, options, progress, state)
+    if is_new_folder(source, target, options):
+        work.fill_new_folder(source, target)
+        return _report(Plan((), (), 0, 0), work, began)
     progress.crew.limit(min(PARTS_AT_A_TIME, options.workers))
     # A store that cannot even be listed may have a wrong address: fail soon.
     limit_s = min(options.patience.limit_s, LISTING_PATIENCE_S)
@@ -63,9 +67,13 @@ def transfer(
 
     plan = patiently(make, replace(options.patience, limit_s=limit_s), progress.stop)
     progress.plan(len(plan.copies), plan.bytes)
-    work = _Work(source.store, target.store, options, progress, state)
     if not options.dry_run:
         work.carry_out(plan)
+    return _report(plan, work, began)
+
+
+def _report(plan: Plan, work: "_Work", began: float) -> Report:
+    options, progress = work.options, work.progress
     return Report(
         copied=len(plan.copies) if options.dry_run else progress.files,
         skipped=plan.skipped,
@@ -113,6 +121,31 @@ class _Work:
             delete = partial(self.target.delete, plan.deletions)
             patiently(delete, self.options.patience, self.progress.stop)
             self.deleted = len(plan.deletions)
+
+    def fill_new_folder(self, source: Place, target: Place) -> None:
+        """Copy one folder of this machine to another, while it is listed."""
+        assert isinstance(source.store, FolderStore)
+        assert isinstance(target.store, FolderStore)
+        # Refuses links that lead out of a store.
+        target.store.path(f"{target.prefix}file")
+        self.progress.plan(0, 0)
+        cut = len(source.prefix)
+
+        def keys() -> Generator[str]:
+            for entry in new_entries(source, target, self.options):
+                self.progress.found(entry.size)
+                yield entry.key[cut:]
+
+        copy_here(
+            f"{source.store.root}/{source.prefix}".rstrip("/"),
+            f"{target.store.root}/{target.prefix}".rstrip("/"),
+            keys(),
+            self.progress,
+            self._failed,
+            link=self.options.link,
+        )
+        if self._fatal is not None:
+            raise self._fatal
 
     def _copy_each(self, copies: Iterable[Copy]) -> None:
         big: list[Copy] = []
