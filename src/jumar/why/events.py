@@ -46,6 +46,8 @@ _ABOVE = re.compile(r"(?:\[[^\]]*\]|\d{4}-\S+|\S+ - |[A-Z]+:\S+:|\s)*")
 _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|Traceback|The above exc|During h|srun:|slurmstepd"
 )
+# Below this an exception quotes the one that it was raised for: `BackendCompilerFailed: backend='inductor' raised:`.
+_QUOTES = " raised:"
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
@@ -156,6 +158,7 @@ def _exceptions(lines: Sequence[Line]) -> tuple[list[_Raised], set[int]]:
             raised.append(one)
             index += len(one.lines)
         elif not is_stack:
+            quoted |= _frame_without_stack(lines, index)
             index += 1
     return raised, quoted
 
@@ -174,6 +177,16 @@ def _end_of_stack(lines: Sequence[Line], start: int) -> int:
     return len(lines)
 
 
+def _frame_without_stack(lines: Sequence[Line], index: int) -> set[int]:
+    """A frame whose stack has lost its first line, and the source line that it quotes."""
+    frame = _FRAME.match(lines[index].text)
+    if frame is None or frame["name"] is None:
+        return set()
+    below = "".join(line.text for line in lines[index + 1 : index + 2]).lstrip()
+    is_source = not (_EXCEPTION.match(below) or _FRAME.match(below) or _TRACEBACK in below)
+    return {index, index + 1} if is_source else {index}
+
+
 def _end_of_box(lines: Sequence[Line], start: int) -> int:
     rest = range(start, len(lines))
     is_out = (index for index in rest if not lines[index].text.lstrip().startswith(_BOXED))
@@ -187,7 +200,8 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         return None
     message = [lines[index]]
     for line in lines[index + 1 : index + _MESSAGE_LINES]:
-        if _ANOTHER_MATTER.match(line.text) or _EXCEPTION.match(line.text):
+        is_another = _EXCEPTION.match(line.text) and not message[-1].text.rstrip().endswith(_QUOTES)
+        if is_another or _ANOTHER_MATTER.match(line.text):
             break
         message.append(line)
     frames = [

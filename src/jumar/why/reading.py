@@ -22,6 +22,9 @@ _LOGGED = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) ?"
     r"|(?:ERROR|CRITICAL|WARNING|INFO) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+\.py:\d+\] ?"
     r"|\[(?:ERROR|WARNING|INFO):\w+\] "
+    # What a child wrote and its parent logs, as information too.
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [-|])? ?(?:\S{1,40} [-|] )?\[?(?:ERROR|WARNING|INFO)\]?(?: [-|])? (?:\[\w+\] )?"
+    r"(?=\[rank\d+\]|Traceback \(most|\s*File \"|[A-Za-z_.]{3,60}(?:Error|Exception)\b)"
 )
 _MOST_PREFIXES = 4
 # A bar has no line end, so that what comes next stands behind it.

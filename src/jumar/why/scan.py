@@ -27,7 +27,17 @@ _WEAK = (
     *(b"not found", b"o such", b"o space", b"nvalid", b"atal", b"NVRM", b"eartbea", b" lost"),
     *(b"EI0", b"EJ0", b"EL0", b"EZ9", b"ault", b"quota", b"dumped", b"oom", b"BUG", b"PANIC"),
     *(b"SIG", b"Interrupt", b"Exit", b"exit", b"stall", b"blocked for", b"Could not", b"Link is"),
-    *(b"abnormal", b"annot", b"denied", b"refused", b"full", b"CAUTION", b"Warning"),
+    *(
+        b"abnormal",
+        b"annot",
+        b"denied",
+        b"refused",
+        b"full",
+        b"CAUTION",
+        b"Warning",
+        b"FAILED",
+        b"OOM",
+    ),
 )
 MARKS = (*_STRONG, *_WEAK)
 _SEARCHED_WHOLE = 8 << 20
