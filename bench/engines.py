@@ -1,7 +1,8 @@
 """From submit to the first line of a Slurm job: through jumar, and plain sbatch, in one run.
 
 `python bench/engines.py [--runs 15]`, as root, with slurm-wlm and munge. The cluster is one of `jumar slurm setup --local`.
-The two take turns, each after a random pause: Slurm's scheduler has a beat of its own, and a fixed order would measure that."""
+Slurm's scheduler has a beat of its own, which begins anew with every job that ends. So each submit comes a random pause after
+the end of a job that is the same for both, and what the job's own node adds is told apart."""
 
 import argparse
 import os
@@ -13,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from jumar.engine.base import Attempt
@@ -42,16 +46,40 @@ def first_line(path: Path) -> float:
         time.sleep(0.01)
 
 
-def plain_s(folder: Path, environ: dict[str, str]) -> float:
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Seconds to the first line."""
+
+    all_s: float
+    on_node_s: float
+    """Since Slurm began the batch script."""
+
+
+def took(began: float, slurm_log: Path, log: Path) -> Took:
+    """Slurm makes its log when it begins the script."""
+    line = first_line(log)
+    words = ["stat", "--format=%.W", str(slurm_log)]
+    born = subprocess.run(words, check=True, capture_output=True, timeout=LIMIT_S).stdout
+    return Took(line - began, line - float(born))
+
+
+def begin_anew(folder: Path, environ: dict[str, str]) -> None:
+    """Have a job end, then pause."""
+    words = ["sbatch", "--wait", f"--output={folder}/before", "--wrap=true"]
+    subprocess.run(words, env=environ, check=True, capture_output=True, timeout=LIMIT_S)
+    time.sleep(random.uniform(0.0, LONGEST_PAUSE_S))
+
+
+def plain(folder: Path, environ: dict[str, str]) -> Took:
     """With sbatch alone."""
     log = folder / secrets.token_hex(4)
     began = time.time()
     words = ["sbatch", "--parsable", "--gres=npu:1", f"--output={log}", "--wrap=date +%s.%N"]
     subprocess.run(words, env=environ, check=True, capture_output=True, timeout=LIMIT_S)
-    return first_line(log) - began
+    return took(began, log, log)
 
 
-def jumar_s(engine: SlurmEngine, folder: Path) -> float:
+def through_jumar(engine: SlurmEngine, folder: Path) -> Took:
     """Through the engine: files, submit, batch step, launcher."""
     job_id = f"b{secrets.token_hex(5)[:9]}"
     spec = JobSpec.model_validate({"name": "b", "command": "date +%s.%N", "device": "npu:1"})
@@ -61,7 +89,19 @@ def jumar_s(engine: SlurmEngine, folder: Path) -> float:
     )
     began = time.time()
     engine.start(attempt)
-    return first_line(directory / "logs" / "node0" / "rank0.log") - began
+    logs = directory / "logs"
+    return took(began, logs / "slurm.log", logs / "node0" / "rank0.log")
+
+
+def tell(name: str, seen: list[Took]) -> float:
+    """Print a line; the median."""
+    values = sorted(one.all_s for one in seen)
+    median, on_node = statistics.median(values), statistics.median(one.on_node_s for one in seen)
+    spread = f"{values[0]:.3f} to {values[-1]:.3f}, {len(values)} runs"
+    print(
+        f"{name:8} {median:.3f} s to the first line ({spread}), {on_node:.3f} s of it on the node"
+    )
+    return median
 
 
 def main() -> None:
@@ -80,17 +120,18 @@ def main() -> None:
         subprocess.run([str(folder / "c" / "start.sh")], check=True, timeout=LIMIT_S)
         environ = {**os.environ, "SLURM_CONF": str(folder / "c" / "slurm.conf")}
         engine = SlurmEngine(folder, slurm=Slurm(environ))
-        seconds: dict[str, list[float]] = {"sbatch": [], "jumar": []}
+        ways: dict[str, Callable[[], Took]] = {
+            "sbatch": partial(plain, folder, environ),
+            "jumar": partial(through_jumar, engine, folder),
+        }
+        seen: dict[str, list[Took]] = {name: [] for name in ways}
         for _ in range(runs):
-            for name in random.sample(list(seconds), 2):
-                time.sleep(random.uniform(0.5, LONGEST_PAUSE_S))
-                took = plain_s(folder, environ) if name == "sbatch" else jumar_s(engine, folder)
-                seconds[name].append(took)
-        medians = {name: statistics.median(values) for name, values in seconds.items()}
-        for name, values in seconds.items():
-            spread = f"{min(values):.3f} to {max(values):.3f}"
-            print(f"{name:8} {medians[name]:.3f} s to the first line ({spread}, {runs} runs)")
+            for name in random.sample(list(ways), 2):
+                begin_anew(folder, environ)
+                seen[name].append(ways[name]())
+        medians = {name: tell(name, some) for name, some in seen.items()}
         print(f"jumar takes {medians['jumar'] / medians['sbatch']:.2f} times as long")
+        print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     finally:
         if (folder / "c" / "stop.sh").exists():
             subprocess.run([str(folder / "c" / "stop.sh")], check=False, timeout=LIMIT_S)

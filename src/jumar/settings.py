@@ -60,8 +60,8 @@ class Settings:
     """Where the server of this machine's site is found by those who name no other; empty for those who
     name a home, and so a server of their own."""
     engine: str = "local"
-    """Where the server runs jobs: on its own machine (`local`), on a cluster (`slurm`) or on ModelArts
-    (`modelarts`)."""
+    """Where the server runs jobs: on its own machine (`local`), on a cluster (`slurm`, `kubernetes`) or on
+    ModelArts (`modelarts`); several with commas, the first is for jobs that do not say."""
     slurm_ssh: str = ""
     """A login node, as ssh knows it, over which jobs go to Slurm with no server; empty means that this
     machine is one."""
@@ -136,6 +136,11 @@ class Settings:
     """What `engine/kubernetes/options.py` reads."""
 
     @property
+    def engines(self) -> tuple[str, ...]:
+        """Each once, in order."""
+        return tuple(dict.fromkeys(filter(None, (name.strip() for name in self.engine.split(",")))))
+
+    @property
     def database(self) -> str:
         """The database's URL."""
         return self.database_url or f"sqlite:///{self.home / 'jumar.db'}"
@@ -182,10 +187,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _convert(value: object, field: "Field[Any]", place: str) -> object:
-    if field.name == "kubernetes":
-        return _table(value, place)
-    if field.name == "mounts":
-        return _mounts(value, place)
+    if field.name in _READERS:
+        return _READERS[field.name](value, place)
     if not isinstance(field.default, int):
         if field.name in ("sweep", "sweep_until"):
             second_of_day(str(value), place)
@@ -246,3 +249,13 @@ def _mounts(value: object, place: str) -> dict[str, str]:
             raise BadInput(f"{place}: nothing can be mounted over {target}")
         table[target] = source
     return table
+
+
+def _names(value: object, _place: str) -> str:
+    """With commas between them, or as a list."""
+    return (
+        ",".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
+    )
+
+
+_READERS = {"kubernetes": _table, "mounts": _mounts, "engine": _names}

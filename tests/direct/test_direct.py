@@ -211,6 +211,32 @@ def test_the_plan_is_printed_with_no_cluster_at_hand(
     )
 
 
+APPTAINER = """#!/bin/sh
+echo "$1" "$2" "$3" >&2
+while [ "${1#*.sif}" = "$1" ]; do case $1 in --pwd=*) cd "${1#--pwd=}";; esac; shift; done
+echo "in $1 with $APPTAINERENV_COLOUR"
+shift
+exec "$@"
+"""
+
+
+def test_a_job_with_an_image_runs_in_the_cluster_s_apptainer(
+    jumar_program: str, slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    person = Person(jumar_program, slurm_cluster, tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/apptainer").write_text(APPTAINER)
+    (tmp_path / "bin/apptainer").chmod(0o755)
+    person.environ["PATH"] = f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}"
+    words = ("--image", "/data/a.sif", "--env", "COLOUR=a b", "--device", "npu:2")
+    show = "pwd; echo cards $ASCEND_RT_VISIBLE_DEVICES; exit 3"
+    job = person("run", "--engine", "slurm", *words, "--", "sh", "-c", show).strip()
+    assert person.wait(job, "failed")["attempts"][0]["exit_code"] == 3
+    log = person("logs", job)
+    assert log.startswith("exec --cleanenv --no-home\nin /data/a.sif with a b\n")
+    assert f"{tmp_path}\n" in log
+
+
 @pytest.fixture
 def open_program(slurm_cluster: Cluster) -> str:
     """`jumar` with a Python that every account may run."""

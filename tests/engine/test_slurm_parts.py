@@ -20,6 +20,7 @@ from jumar.engine.slurm.observing import Observer, Queue, newest, submitted_file
 from jumar.errors import BadInput, EngineFailed, SubmitRefused
 from jumar.launch.jobdir.job import Request
 from jumar.launch.jobdir.safefile import Unusable, write_json
+from jumar.launch.processes.container import Container
 from jumar.launch.slurm.again import Terms, Told, next_segment
 from jumar.launch.slurm.allocation import (
     Malformed,
@@ -29,7 +30,7 @@ from jumar.launch.slurm.allocation import (
     value_of,
 )
 from jumar.launch.slurm.ended import PUT_BACK, down_nodes, why_ended, why_in_log
-from jumar.launch.slurm.node import own_cards
+from jumar.launch.slurm.node import own_cards, own_container
 from jumar.spec.document import validate_spec
 from jumar.spec.states import AttemptState
 from jumar.words.catalogue import catalogue
@@ -358,9 +359,41 @@ def test_a_plan_needs_no_cluster(tmp_path: Path) -> None:
     assert any("not checked with the cluster" in note for note in plan.notes)
 
 
-def test_an_image_is_refused_rather_than_left_out(tmp_path: Path) -> None:
-    engine = SlurmEngine(tmp_path, slurm=Slurm({"PATH": str(tmp_path)}))
-    values = {"name": "a", "command": ["true"], "image": "ascend/pytorch:2.1"}
-    with pytest.raises(SubmitRefused, match="without a container") as refusal:
-        engine.plan(validate_spec(values, source="job"), user="ann")
+def test_an_image_is_planned_or_refused_but_never_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    values = {"name": "a", "command": ["true"], "device": "npu:2", "image": "ascend/pytorch:2.1"}
+    spec = validate_spec(values, source="job")
+    plan = SlurmEngine(tmp_path, slurm=Slurm({"PATH": str(tmp_path)})).plan(spec, user="ann")
+    container = plan.details["container"]
+    assert (container["program"], container["image"]) == (
+        "apptainer",
+        "docker://ascend/pytorch:2.1",
+    )
+    assert any("not been tried" in note for note in plan.notes)
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho '8 npu:8'\n")
+    (tmp_path / "sinfo").chmod(0o755)
+    near = SlurmEngine(tmp_path, slurm=Slurm({"PATH": str(tmp_path)}))
+    with pytest.raises(SubmitRefused, match="has no apptainer") as refusal:
+        near.plan(spec, user="ann")
     assert refusal.value.hint
+    for field, value in {"image": "--bind=/", "activate": "base"}.items():
+        odd = validate_spec({**values, field: value}, source="job")
+        with pytest.raises(SubmitRefused):
+            near.plan(odd, user="ann")
+
+
+def test_a_node_uses_its_own_program_for_images_and_shows_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    options = (f"--bind={tmp_path}:/driver:ro", "--bind=/nonexistent:/x:ro", "--nv")
+    asked = Request((0,), None, None, None, container=Container("apptainer", "/a.sif", options))
+    with pytest.raises(Unusable, match="no apptainer"):
+        own_container(asked)
+    program = tmp_path / "apptainer"
+    program.touch(mode=0o755)
+    found = own_container(asked).container
+    assert found is not None
+    assert (found.program, found.options) == (str(program), (options[0], "--nv"))

@@ -34,7 +34,7 @@ def service(tmp_path: Path) -> Generator[JobService]:
 
 
 def test_only_ended_jobs_go_and_only_when_their_time_has_come(service: JobService) -> None:
-    engine = service._engine  # pyright: ignore[reportPrivateUsage] - the fake is told how jobs end
+    engine = service.engines.default
     assert isinstance(engine, MemoryEngine)
     spec = JobSpec.model_validate({"name": "a", "command": ["train"]})
     ended, running = (service.submit(spec, user="ann").id for _ in range(2))

@@ -2,15 +2,19 @@
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Jumar, caller
 from tests.cli.sshd import running_sshd
-from tests.rows.conftest import write
+from tests.rows.conftest import LIMIT_S, write
 from tests.slurm import Cluster
+
+from jumar.server.home import server_process
 
 RANKS = """
 import os
@@ -29,7 +33,7 @@ print(*(os.environ[name] for name in names), int(total.item()), flush=True)
 def variables(slurm_cluster: Cluster) -> dict[str, str]:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     conf = slurm_cluster.environ["SLURM_CONF"]
-    return {"JUMAR_ENGINE": "slurm", "SLURM_CONF": conf, "PATH": path}
+    return {"JUMAR_ENGINE": "slurm,local", "SLURM_CONF": conf, "PATH": path}
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,37 @@ def test_row_52_the_platform_makes_the_table_of_several_nodes(
     assert [server["server_id"] for server in servers] == ["127.0.1.1", "127.0.1.2"]
     ranks = [[device["rank_id"] for device in server["device"]] for server in servers]
     assert ranks == [["0", "1"], ["2", "3"]]
+
+
+def test_one_server_has_a_machine_and_a_cluster(
+    cluster: Jumar, home: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    """Each job runs where it says; both outlive the server, and the next one finds both."""
+    said = 'test -n "$SLURM_JOB_ID" && echo slurm || echo local'
+    jobs: dict[str, str] = {}
+    for engine in ("local", "slurm"):
+        words = ("run", "--engine", engine, "--device", "sim:1", "--workdir", str(tmp_path))
+        hold = f"{said}; touch began-{engine}; until test -e go; do sleep 0.1; done"
+        jobs[engine] = cluster(*words, "--", "sh", "-c", hold, **variables).stdout.strip()
+    _until(lambda: all((tmp_path / f"began-{engine}").exists() for engine in jobs))
+    refused = cluster("run", "--engine", "modelarts", "--", "true", rc=2, **variables).stderr
+    assert "runs jobs on slurm, local, not on modelarts" in refused
+    server = server_process(home)
+    assert server is not None
+    os.kill(server.pid, signal.SIGKILL)
+    cluster("up", "--detach", **variables)
+    (tmp_path / "go").touch()
+    for engine, job in jobs.items():
+        assert cluster("logs", "-f", job).stdout == f"{engine}\n"
+        shown = json.loads(cluster("show", job, "--json").stdout)
+        assert (shown["engine"], shown["state"], shown["attempt"]) == (engine, "succeeded", 1)
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
 
 
 def test_row_18_two_hosts_have_one_queue_over_ssh(

@@ -101,7 +101,7 @@ def test_a_job_that_is_over_cannot_be_stopped(running: Running) -> None:
 
 def test_plans_cards_and_the_server_are_records(running: Running) -> None:
     plan = running.api("POST", "/plans", body={"name": "x", "command": "true"})
-    assert decode(Plan, plan.json).engine == "memory"
+    assert decode(Plan, plan.json).engine == "local"
     holder = running.running_job("ann", device="sim:2")
     cards = [decode(CardUse, card) for card in running.api("GET", "/cards").json]
     assert sum(card.job_id == holder.id for card in cards) == 2

@@ -25,6 +25,8 @@ class Connected:
     client: Client
     on_this_machine: bool
     """Whether jobs run on this machine, so that its paths and variables are valid for them."""
+    runs_on: str | None = None
+    """The engine that was asked for."""
 
 
 @contextmanager
@@ -52,13 +54,17 @@ def connect(
 
         return Connected(FarClient(settings.home, login), on_this_machine=False)
     made = _connect(settings, address, before_start, engine)
-    runs_on = made.client.server().engine if engine is not None else engine
-    if runs_on != engine:
+    if engine is None:
+        return made
+    info = made.client.server()
+    offered = info.engines or (info.engine,)
+    if engine not in offered:
+        both = ",".join((*offered, engine))
         raise BadInput(
-            f"the server {made.client.url} runs jobs on {runs_on}, not on {engine}",
-            hint="leave --engine out, or stop that server: jumar down",
+            f"the server {made.client.url} runs jobs on {', '.join(offered)}, not on {engine}",
+            hint=f"leave --engine out, or have it offer both: jumar down; JUMAR_ENGINE={both} jumar up -d",
         )
-    return made
+    return replace(made, runs_on=engine)
 
 
 def _connect(
@@ -79,7 +85,7 @@ def _connect(
     if client is None:
         if before_start is not None:
             before_start()
-        client = _started(settings if engine is None else replace(settings, engine=engine))
+        client = _started(settings if engine is None else _with_engine(settings, engine))
     return Connected(client, on_this_machine=True)
 
 
@@ -87,7 +93,7 @@ def _login(
     settings: Settings, address: Address | None, engine: str | None, login: str | None
 ) -> str | None:
     """The login node that jobs go over, of who has no cluster here."""
-    if (engine or settings.engine) == "slurm" and (login or settings.slurm_ssh):
+    if (engine or _first(settings)) == "slurm" and (login or settings.slurm_ssh):
         return login or settings.slurm_ssh
     has_others = address is not None or (settings.home / "slurm" / "jobs").is_dir()
     if engine is not None or has_others or not (settings.home / "slurm-ssh").is_dir():
@@ -99,9 +105,19 @@ def _login(
 
 def _is_direct(settings: Settings, engine: str | None) -> bool:
     """Whether jobs are handed to Slurm by this very command, and looked after by nobody."""
-    if engine is not None or settings.engine != "local":
-        return (engine or settings.engine) == "slurm"
+    if engine is not None or _first(settings) != "local":
+        # Who has set up several wants them in one list.
+        return (engine or _first(settings)) == "slurm" and len(settings.engines) == 1
     return (settings.home / "slurm" / "jobs").is_dir() and not (settings.home / "jumar.db").exists()
+
+
+def _first(settings: Settings) -> str:
+    return next(iter(settings.engines), "local")
+
+
+def _with_engine(settings: Settings, engine: str) -> Settings:
+    """A server that is started for one job keeps its usual place for the others."""
+    return replace(settings, engine=",".join(dict.fromkeys((*settings.engines, engine))))
 
 
 def _reached(settings: Settings, address: Address | None) -> Client | None:

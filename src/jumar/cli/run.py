@@ -175,7 +175,7 @@ def command(
             if dry_run:
                 _print_plan(server, values, as_json)
                 return 0
-            job = client.submit(values)
+            job = client.submit(values, engine=server.runs_on)
         _tell_notes(job.notes)
         if measure:
             return measuring.measure(client, job.id, as_json=as_json)
@@ -218,7 +218,7 @@ def _faults_in_flags(flags: Mapping[str, Any]) -> Generator[None]:
 
 def _completed(server: Connected, values: dict[str, Any]) -> dict[str, Any]:
     has_code = values.get("code") is not None or values.get("workdir") is not None
-    if server.on_this_machine and server.client.server().engine == "kubernetes":
+    if server.on_this_machine and _engine_of(server) == "kubernetes":
         # Neither the folder nor the Python of this shell means anything in a pod.
         if not has_code:
             note("note: no code is sent, the job starts in an empty folder; send it with --code .")
@@ -233,8 +233,12 @@ def _completed(server: Connected, values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def _engine_of(server: Connected) -> str:
+    return server.runs_on or server.client.server().engine
+
+
 def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> None:
-    plan = server.client.plan(values)
+    plan = server.client.plan(values, engine=server.runs_on)
     if as_json:
         print_json(plan)
         return

@@ -103,6 +103,8 @@ def _facts(job: JobRecord, goes_at: float | None) -> list[tuple[str, str]]:
             found.append(("expected", clock(job.waiting.expected_start)))
     found.append(("user", job.user))
     found.append(("device", job.device if job.nodes == 1 else f"{job.nodes} x {job.device}"))
+    if job.engine != "local":
+        found.append(("engine", job.engine))
     found.append(("submitted", ago(job.created_at)))
     # Between two attempts nothing runs; the attempts' own lines say how long each took.
     if job.started_at is not None and job.state is not JobState.QUEUED:

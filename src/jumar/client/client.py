@@ -115,14 +115,23 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
         code: Path | None = None,
         on_progress: "Progress | None" = None,
         key: str | None = None,
+        engine: str | None = None,
     ) -> JobRecord:
         """Queue a job. A folder, given as `code` or in the spec, is packed and sent first.
 
         A cut connection is no danger: the same submit sent again is the same job. With a `key` of
-        your own that is also true of another call, whatever became of the first."""
+        your own that is also true of another call, whatever became of the first. `engine`: where it runs,
+        of a server that has several."""
         values = self.with_code_sent(spec, code, on_progress).values
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
-        call = Call(method="POST", path="/jobs", body=values, headers=headers, repeatable=True)
+        call = Call(
+            method="POST",
+            path="/jobs",
+            query=_where(engine),
+            body=values,
+            headers=headers,
+            repeatable=True,
+        )
         return decode(JobRecord, self._json(call))
 
     def plan(
@@ -131,10 +140,14 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
         *,
         code: Path | None = None,
         on_progress: "Progress | None" = None,
+        engine: str | None = None,
     ) -> Plan:
         """What the server would do with the job. A folder is sent, so that it can be looked at."""
         values = self.with_code_sent(spec, code, on_progress).values
-        return decode(Plan, self._ask("POST", "/plans", values))
+        call = Call(
+            method="POST", path="/plans", query=_where(engine), body=values, repeatable=True
+        )
+        return decode(Plan, self._json(call))
 
     def get(self, job: str) -> JobRecord:
         """One job, by id, by the start of its id, or by name (the newest of your own of that name);
@@ -392,3 +405,7 @@ def _with_commit(code: Mapping[str, Any]) -> Mapping[str, Any]:
     from jumar.client.git_refs import commit_of
 
     return {"git": code["git"], "commit": commit_of(str(code["git"]), str(code["ref"]))}
+
+
+def _where(engine: str | None) -> "dict[str, str] | None":
+    return None if engine is None else {"engine": engine}

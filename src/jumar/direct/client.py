@@ -73,6 +73,7 @@ class DirectClient(Client):
             url=self.url,
             started_at=0.0,
             engine="slurm",
+            engines=("slurm",),
         )
 
     def upload(self, folder: Path, *, on_progress: "Progress | None" = None) -> Uploaded:
@@ -107,6 +108,7 @@ class DirectClient(Client):
         *,
         code: Path | None = None,
         on_progress: "Progress | None" = None,
+        engine: str | None = None,
     ) -> Plan:
         """With no cluster at hand too."""
         checked = self._checked(spec, code, on_progress)
@@ -119,6 +121,7 @@ class DirectClient(Client):
         code: Path | None = None,
         on_progress: "Progress | None" = None,
         key: str | None = None,
+        engine: str | None = None,
     ) -> JobRecord:
         """Write the job's folder and hand it to Slurm."""
         checked = self._checked(spec, code, on_progress)

@@ -39,6 +39,8 @@ class Attempt:
     """The tar file that `spec.code` names, when it was uploaded."""
     handle: str | None = None
     """What the engine said it calls the attempt, once it has."""
+    engine: str = "local"
+    """Where it runs."""
 
     @property
     def card_ids(self) -> tuple[int, ...]:
@@ -82,6 +84,10 @@ class Engine(Protocol):
     """One place where jobs run."""
 
     name: str
+
+    def prepare(self) -> None:
+        """Before the first job: what would keep it waiting."""
+        ...
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """Check that the job can run here at all (else SubmitRefused) and say how it would."""

@@ -22,7 +22,7 @@ from jumar.words.reasons import cause_sentence
 class _Fake:
     """What both do alike; thread-safe."""
 
-    name = "memory"
+    name = "local"
 
     def __init__(self, *, obedient: bool = True) -> None:
         self._obedient = obedient
@@ -64,6 +64,9 @@ class _Fake:
         """Attempts that were started, in order."""
         with self._lock:
             return list(self._entries)
+
+    def prepare(self) -> None:
+        """Nothing has to be ready."""
 
     def start(self, attempt: Attempt) -> None:
         """Takes it at once."""
@@ -203,7 +206,7 @@ class MemoryEngine(_Fake):
 class MemorySite(_Fake):
     """Implements `Engine` and `HasQueue`; attempts are pending until `begin` is called."""
 
-    queue_name = "site"
+    name = queue_name = "site"
 
     def begin(self, job_id: str) -> None:
         """The site starts the newest attempt of a job."""

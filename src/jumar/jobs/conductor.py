@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,12 +16,13 @@ from sqlalchemy import Connection
 
 from jumar.database.access import Database
 from jumar.database.complaints import Complaints
-from jumar.engine.base import Attempt, Engine
+from jumar.engine.base import Attempt
 from jumar.errors import JumarError
 from jumar.jobs import dependencies, ledger, observed
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.deeds import Deeds
 from jumar.jobs.draining import MAINTENANCE, Draining
+from jumar.jobs.engines import Engines
 from jumar.jobs.foreign import REAL, Foreign
 from jumar.jobs.limits import Limits
 from jumar.jobs.notes import Notes
@@ -49,7 +51,7 @@ class Conductor:
         self,
         *,
         database: Database,
-        engine: Engine,
+        engines: Engines,
         archives: CodeArchives,
         folder: Path,
         limits: Limits,
@@ -58,24 +60,31 @@ class Conductor:
         tick_s: float,
     ) -> None:
         self._database = database
-        self._engine = engine
+        self._engines = engines
+        engines.listen(self.hint)
         self._archives = archives
         self._folder = folder
         self._limits = limits
         self._on_news = on_news
         self._tick_s = tick_s
-        self.pool = pool_of(engine)
-        self.roster = Roster(self.pool, on_change=self.wake, user_limit=limits.user)
+        self.pool = pool_of(engines.placing)
+        self.roster = Roster(
+            self.pool,
+            on_change=self.wake,
+            user_limit=limits.user,
+            placing=None if engines.placing is None else engines.placing.name,
+            elsewhere=engines.with_queues,
+        )
         self.draining = Draining(draining, on_change=self.wake)
-        self.foreign = Foreign(engine, self.roster)
+        self.foreign = Foreign(engines.placing, self.roster)
         self._chances_seen = -1
         self._turns_due = 0.0
         self._notes = Notes(database, self.roster, folder, on_written=self._written)
-        self._deeds = Deeds(engine, on_refused=self._notes.write_refused)
+        self._deeds = Deeds(engines, on_refused=self._notes.write_refused)
         self._unwritten_stops: dict[str, Values] = {}
         """Jobs that shall end, where the database had no room to say so; by whom and why."""
         self._complaints = Complaints(log)
-        self._results = Results(engine, folder)
+        self._results = Results(engines, folder)
         self._hints: set[str] = set()
         self._passing = threading.Lock()
         self._woken = threading.Condition()
@@ -243,7 +252,7 @@ class Conductor:
             return
         news = [
             self._deeds.patience.corrected(seen)
-            for seen in self._engine.observe(job.attempt for job in active)
+            for seen in self._engines.observe(job.attempt for job in active)
             if seen.state.is_final or observed.is_news(rows[seen.job_id], seen)
         ]
         if news:
@@ -264,7 +273,7 @@ class Conductor:
         drain = self.draining.now()
         if drain is not None:
             if drain.requeue:
-                leaving = [job.row.id for job in self.roster.active() if not job.leaves]
+                leaving = [job.row.id for job in self.roster.active() if self._must_leave(job)]
                 self._make_room({MAINTENANCE: tuple(leaving)} if leaving else {})
             # Whatever was seen before: once it is over, everybody has a chance.
             self._chances_seen = -1
@@ -288,11 +297,13 @@ class Conductor:
         for attempt in begun:
             self._deeds.start(attempt)
 
+    def _must_leave(self, job: ActiveJob) -> bool:
+        """What runs on a cluster beside this server's own cards is not in the way."""
+        placing = self._engines.placing
+        return not job.leaves and (placing is None or job.row.engine == placing.name)
+
     def _choose(self, standing: Snapshot, now: float) -> Decision:
-        if self.pool is None:
-            # The site's own scheduler decides: it is given all of them.
-            return Decision([Start(job.job_id, ()) for job in standing.queue.able()], {})
-        return decide(
+        decision = decide(
             standing.queue,
             self.pool,
             standing.holding,
@@ -300,6 +311,9 @@ class Conductor:
             user_limit=self._limits.user,
             running_limit=self._limits.running,
         )
+        # Where a site's own scheduler decides, it is given all of them.
+        given = [Start(job.job_id, ()) for job in standing.handed_on.able()]
+        return replace(decision, starts=[*decision.starts, *given])
 
     def _gives_real_cards(self, decision: Decision) -> bool:
         return not REAL.isdisjoint(self.roster.kinds_of(start.job_id for start in decision.starts))
@@ -355,5 +369,6 @@ class Conductor:
             directory=self._folder / row.id,
             cards=cards,
             handle=row.handle,
+            engine=row.engine,
             archive=self._archives.path(code.archive) if isinstance(code, ArchivedCode) else None,
         )

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from functools import partial
 
 from jumar.database.complaints import Complaints
-from jumar.engine.base import Attempt, Engine
+from jumar.engine.base import Attempt
 from jumar.errors import JumarError
+from jumar.jobs.engines import Engines
 from jumar.jobs.patience import Patience
 from jumar.jobs.roster import ActiveJob
 from jumar.jobs.rows import JobRow
@@ -18,9 +19,9 @@ log = logging.getLogger(__name__)
 class Deeds:
     """Trouble with one job costs no other. Used by the conductor's thread alone."""
 
-    def __init__(self, engine: Engine, on_refused: Callable[[Attempt, Exception], None]) -> None:
+    def __init__(self, engines: Engines, on_refused: Callable[[Attempt, Exception], None]) -> None:
         """`on_refused`: the engine will never start this attempt."""
-        self._engine = engine
+        self._engines = engines
         self._on_refused = on_refused
         self.unstarted: set[str] = set()
         """Jobs that are written down as starting and may never have reached the engine."""
@@ -39,13 +40,13 @@ class Deeds:
             self.patience.lost(job)
             # Said once, however long the kernel takes to end it.
             self._complaints.say(f"job {job.row.id}", "it should have ended long ago and is killed")
-            self._ask(self._engine.kill, job.attempt, "the end")
+            self._ask(self._engines.kill, job.attempt, "the end")
 
     def start(self, attempt: Attempt) -> None:
         """Starting twice is starting once."""
         what = f"the start of job {attempt.job_id}"
         try:
-            self._engine.start(attempt)
+            self._engines.start(attempt)
         except (JumarError, OSError) as error:
             if isinstance(error, OSError) or error.is_passing:
                 # It is asked again with the next tick; the engine itself says when it is hopeless.
@@ -62,7 +63,7 @@ class Deeds:
         self._stop(attempt, AttemptState.PREEMPTED)
 
     def _stop(self, attempt: Attempt, why: AttemptState) -> None:
-        self._ask(partial(self._engine.stop, why=why), attempt, "the stop")
+        self._ask(partial(self._engines.stop, why=why), attempt, "the stop")
 
     def _ask(self, deed: Callable[[Attempt], None], attempt: Attempt, name: str) -> None:
         what = f"{name} of job {attempt.job_id}"

@@ -12,10 +12,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jumar.engine.files import JobFiles
-from jumar.engine.modelarts.memory import is_away
+from jumar.engine.modelarts import memory
+from jumar.engine.slurm.observing import is_away
 from jumar.jobs.lifecycle import job_after
 from jumar.launch.jobdir.claims import Census
-from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.files import JobDir, has_ranks
 from jumar.launch.jobdir.news import Ending, read_ending
 from jumar.launch.jobdir.safefile import Unusable, read_object
 from jumar.spec.causes import known
@@ -37,6 +38,7 @@ class _JobFile(_Strict):
     job_id: str
     user: Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$")]
     spec: dict[str, Any] | None = None
+    engine: Annotated[str, Field(pattern=r"^[a-z]{1,16}$")] | None = None
 
 
 class _Device(_Strict):
@@ -80,6 +82,8 @@ class Folder:
     id: str
     user: str
     spec: JobSpec
+    engine: str | None
+    """Where it ran; None where it does not tell."""
     attempts: tuple[AttemptRecord, ...]
     is_live: bool
     """Whether processes of it are there now."""
@@ -133,6 +137,7 @@ def _read(job_id: str, directories: list[JobDir], census: Census) -> Folder:
         id=job_id,
         user=told.user,
         spec=JobSpec.model_validate(given),
+        engine=told.engine,
         attempts=attempts,
         is_live=_is_going_on(last, census),
     )
@@ -169,14 +174,16 @@ def _attempt(directory: JobDir, census: Census) -> AttemptRecord:
 
 
 def _is_going_on(directory: JobDir, census: Census) -> bool:
-    """Here, or on ModelArts. A job that only says so is found to be lost by the engine that is asked."""
-    return census.is_kept(directory) or is_away(directory)
+    """Here or elsewhere. A job that only says so is found to be lost by the engine that is asked."""
+    return census.is_kept(directory) or memory.is_away(directory) or is_away(directory)
 
 
 def _going(directory: JobDir) -> AttemptState:
     """Of an attempt that has a keeper or a supervisor; how far it is, is for the engine to see."""
     if os.path.lexists(directory.stop):
         return AttemptState.STOPPING
+    if is_away(directory) and not has_ranks(directory):
+        return AttemptState.STARTING
     return AttemptState.RUNNING
 
 

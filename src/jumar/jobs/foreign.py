@@ -27,7 +27,7 @@ _MOST_ANCESTORS = 64
 class Foreign:
     """Thread-safe."""
 
-    def __init__(self, engine: Engine, roster: Roster) -> None:
+    def __init__(self, engine: Engine | None, roster: Roster) -> None:
         self._engine = engine if isinstance(engine, SeesProcesses) else None
         has_real = isinstance(engine, HasCards) and any(
             card.kind in REAL for card in engine.cards()

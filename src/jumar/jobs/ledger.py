@@ -68,7 +68,7 @@ def insert_job(
     if key is not None:
         known = connection.execute(_JOB_OF_KEY, {"user": user, "key": key}).first()
         if known is not None:
-            return _same_job(job_row(known), spec, key), False
+            return _same_job(job_row(known), spec, engine, key), False
     if queue_limit is not None:
         _check_queue(connection, user, queue_limit, together)
     place = place or ArrayPlace()
@@ -138,12 +138,13 @@ def insert_array(
     return made, True
 
 
-def _same_job(known: JobRow, spec: JobSpec, key: str) -> JobRow:
+def _same_job(known: JobRow, spec: JobSpec, engine: str, key: str) -> JobRow:
     """The job of this key, if it is the one that is submitted now: whoever gets another job than the one
     they asked for must hear of it."""
     # A name may mean another job by now: that the same number of them is named is enough.
     again = spec.model_copy(update={"after": known.spec.after})
-    if known.spec.dump() != again.dump() or len(known.spec.after) != len(spec.after):
+    is_same = known.spec.dump() == again.dump() and known.engine == engine
+    if not is_same or len(known.spec.after) != len(spec.after):
         raise KeyReused(
             f"the idempotency key {key!r} belongs to job {known.id}, which was submitted differently",
             hint="use a new key for a new job; send a retry unchanged",

@@ -16,7 +16,6 @@ from jumar.jobs.rows import JobRow, because
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.news import Journal
 from jumar.spec.causes import Cause
-from jumar.spec.states import AttemptState
 
 log = logging.getLogger(__name__)
 _ASIDE_S = 60.0
@@ -60,14 +59,7 @@ class Notes:
 
     def write_refused(self, attempt: Attempt, error: Exception) -> None:
         """The engine will never start it."""
-        seen = Observation(
-            job_id=attempt.job_id,
-            number=attempt.number,
-            state=AttemptState.FAILED,
-            cause=Cause.START_REFUSED,
-            values={"error": str(error)},
-        )
-        self.write([seen])
+        self.write([observed.refused(attempt, error)])
 
     def _written(self, row: JobRow) -> None:
         self._complaints.over(f"the state of job {row.id}")

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, update
 
 from jumar.database.tables import jobs
-from jumar.engine.base import Observation
+from jumar.engine.base import Attempt, Observation
 from jumar.jobs.ledger import attempts_of, find_job, record_use, step, write_attempt
 from jumar.jobs.lifecycle import job_after
 from jumar.jobs.rows import JobRow, because, cards_json
@@ -27,6 +27,17 @@ from jumar.spec.states import AttemptState, JobState
 from jumar.words.reasons import retry_sentence
 
 _MOST_STALE = 2
+
+
+def refused(attempt: Attempt, error: Exception) -> Observation:
+    """The engine will never start it."""
+    return Observation(
+        job_id=attempt.job_id,
+        number=attempt.number,
+        state=AttemptState.FAILED,
+        cause=Cause.START_REFUSED,
+        values={"error": str(error)},
+    )
 
 
 def apply_observation(connection: Connection, seen: Observation, now: float) -> JobRow:

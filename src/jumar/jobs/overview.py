@@ -7,15 +7,16 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.engine.base import Engine, HasCards
+from jumar.engine.base import HasCards
 from jumar.errors import BadInput
 from jumar.jobs import finding, ledger
 from jumar.jobs.draining import Draining
+from jumar.jobs.engines import Engines
 from jumar.jobs.finding import PageQuery
 from jumar.jobs.limits import Limits
 from jumar.jobs.roster import Roster, would_be_queued
 from jumar.jobs.rows import JobRow
-from jumar.jobs.scheduling.forecast import beside_others, drained, explain
+from jumar.jobs.scheduling.forecast import beside_others, drained, engine_lost, explain
 from jumar.jobs.scheduling.records import Pool, QueuedJob
 from jumar.jobs.scheduling.use import day_of
 from jumar.jobs.share import report, used_by
@@ -38,15 +39,15 @@ class Overview:
         self,
         *,
         database: Database,
-        engine: Engine,
+        engines: Engines,
         roster: Roster,
-        pool: Pool | None,
+        pool: Pool,
         limits: Limits,
         half_life_days: int,
         draining: Draining,
     ) -> None:
         self._database = database
-        self._engine = engine
+        self._engines = engines
         self._roster = roster
         self._pool = pool
         self._limits = limits
@@ -133,7 +134,8 @@ class Overview:
 
     def cards(self) -> tuple[CardUse, ...]:
         """Every card and who holds it."""
-        if not isinstance(self._engine, HasCards):
+        engine = self._engines.placing
+        if not isinstance(engine, HasCards):
             return ()
         holders = {
             (job.row.spec.device.kind, card): job
@@ -142,7 +144,7 @@ class Overview:
         }
         foreign = self._roster.foreign
         uses: list[CardUse] = []
-        for card in self._engine.cards():
+        for card in engine.cards():
             use = CardUse(
                 kind=card.kind,
                 id=card.id,
@@ -162,9 +164,10 @@ class Overview:
             uses.append(use)
         return tuple(uses)
 
-    def preview(self, spec: JobSpec, *, user: str) -> Waiting | None:
+    def preview(self, spec: JobSpec, *, user: str, engine: str | None = None) -> Waiting | None:
         """Why a job would wait that is submitted now; None where the engine's own queue decides."""
-        return self._explain(would_be_queued(self._limits.time.applied(spec), user))
+        name = self._engines.named(engine).name
+        return self._explain(would_be_queued(self._limits.time.applied(spec), user, name))
 
     def why_it_waits(self, row: JobRow) -> Waiting | None:
         """None for a job that is only about to start."""
@@ -173,8 +176,10 @@ class Overview:
         return None if waiting is not None and waiting.cause == "starts" and is_new else waiting
 
     def _explain(self, job: QueuedJob) -> Waiting | None:
-        if self._pool is None:
+        if job.engine in self._engines.with_queues:
             return None
+        if job.engine not in self._engines.names:
+            return engine_lost(job)
         now = time.time()
         standing = self._roster.snapshot(now)
         waiting = explain(

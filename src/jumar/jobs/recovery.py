@@ -18,12 +18,13 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from jumar.database.access import Database, make_sqlite, sqlite_engine
 from jumar.database.tables import attempts, jobs, users
-from jumar.engine.base import Attempt, CarriesData, Engine, HasCards
+from jumar.engine.base import Attempt, CarriesData, HasCards
 from jumar.engine.files import JobFiles
 from jumar.errors import DatabaseLost, JumarError
 from jumar.jobs import ledger
 from jumar.jobs.backup import prepare_backup, put_rows, remove_sqlite, write_backup
 from jumar.jobs.conductor import Conductor
+from jumar.jobs.engines import Engines
 from jumar.jobs.folders import Folder, read_folders
 from jumar.jobs.rows import Standing, because, cards_json
 from jumar.spec.causes import known
@@ -66,7 +67,7 @@ class Recovery:
         *,
         database: Database,
         conductor: Conductor,
-        engine: Engine,
+        engines: Engines,
         files: JobFiles,
         home: Path,
         on_restored: Callable[[], None],
@@ -74,7 +75,7 @@ class Recovery:
         """`on_restored` is called when the database has other rows than before."""
         self._database = database
         self._conductor = conductor
-        self._engine = engine
+        self._engines = engines
         self._home = home
         self._files = files
         self._on_restored = on_restored
@@ -230,9 +231,10 @@ class Recovery:
 
     def _free_cards(self, connection: Connection, found: set[str]) -> set[_KindCard]:
         """Those that nobody else holds: a folder may name any."""
-        if not isinstance(self._engine, HasCards):
+        placing = self._engines.placing
+        if not isinstance(placing, HasCards):
             return set()
-        free = {(card.kind.value, card.ref) for card in self._engine.cards()}
+        free = {(card.kind.value, card.ref) for card in placing.cards()}
         for row, attempt in ledger.active_jobs(connection):
             if row.id not in found:
                 free -= {(row.spec.device.kind.value, card) for card in attempt.cards}
@@ -262,6 +264,7 @@ class Recovery:
                 key=None,
                 now=folder.attempts[0].created_at,
                 job_id=folder.id,
+                engine=self._engine_of(folder),
             )
             seq = row.seq
         connection.execute(update(jobs).where(jobs.c.seq == seq).values(**values))
@@ -270,6 +273,7 @@ class Recovery:
             {
                 **{name: getattr(attempt, name) for name in _KEPT},
                 **_why(attempt),
+                "engine": self._engine_of(folder),
                 "job_seq": seq,
                 "cards": cards_json(_taken(attempt, folder, free)),
             }
@@ -277,8 +281,14 @@ class Recovery:
         ]
         connection.execute(insert(attempts), rows)
 
+    def _engine_of(self, folder: Folder) -> str:
+        """Folders of an earlier jumar do not tell."""
+        return folder.engine or self._engines.default.name
+
     def _has_unsent(self, folder: Folder) -> bool:
-        if not folder.spec.sends_results or not isinstance(self._engine, CarriesData):
+        name = self._engine_of(folder)
+        engine = self._engines.of(name) if name in self._engines.names else None
+        if not folder.spec.sends_results or not isinstance(engine, CarriesData):
             return False
         last = Attempt(
             job_id=folder.id,
@@ -287,8 +297,9 @@ class Recovery:
             spec=folder.spec,
             directory=self._files.directory(folder.id),
             cards=(),
+            engine=name,
         )
-        record = self._engine.staging(last)
+        record = engine.staging(last)
         return record is not None and record.has_unsent
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.database.complaints import Complaints
-from jumar.engine.base import Attempt, CarriesData, Engine
+from jumar.engine.base import Attempt, CarriesData
 from jumar.errors import JumarError
+from jumar.jobs.engines import Engines
 from jumar.jobs.rows import JobRow
 
 log = logging.getLogger(__name__)
@@ -19,8 +20,8 @@ RESEND_EVERY_S = 300.0
 class Results:
     """Which jobs have some; thread-safe."""
 
-    def __init__(self, engine: Engine, folder: Path) -> None:
-        self._engine = engine
+    def __init__(self, engines: Engines, folder: Path) -> None:
+        self._engines = engines
         self._folder = folder
         self._complaints = Complaints(log)
         self._lock = threading.Lock()
@@ -52,16 +53,17 @@ class Results:
 
     def _has_arrived(self, attempt: Attempt, due: float) -> bool:
         try:
-            if not isinstance(self._engine, CarriesData):
+            engine = self._engines.of(attempt.engine)
+            if not isinstance(engine, CarriesData):
                 return True
-            record = self._engine.staging(attempt)
+            record = engine.staging(attempt)
             if record is None or not record.has_unsent:
                 return True
             if time.monotonic() >= due:
                 with self._lock:
                     next_due = time.monotonic() + RESEND_EVERY_S
                     self._waiting[attempt.job_id] = (attempt, next_due)
-                self._engine.send_results(attempt)
+                engine.send_results(attempt)
         except (JumarError, OSError) as error:
             self._complaints.say(f"the results of job {attempt.job_id}", error)
         return False
@@ -76,4 +78,5 @@ def last_attempt(row: JobRow, directory: Path) -> Attempt:
         spec=row.spec,
         directory=directory,
         cards=(),
+        engine=row.engine,
     )

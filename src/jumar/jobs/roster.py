@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt, Engine, HasCards
@@ -87,6 +87,8 @@ class Snapshot:
     """What the scheduler decides on."""
 
     queue: Turns
+    handed_on: Turns
+    """Those that wait to be given to schedulers of others."""
     running: tuple[RunningJob, ...]
     use: Mapping[Owner, float]
     """What everybody has used, as it counts now."""
@@ -105,17 +107,23 @@ class Roster:
     """Thread-safe; every method is quick."""
 
     def __init__(
-        self, pool: Pool | None, on_change: Callable[[], None], *, user_limit: int | None = None
+        self,
+        pool: Pool,
+        on_change: Callable[[], None],
+        *,
+        placing: str | None,
+        elsewhere: Collection[str] = (),
+        user_limit: int | None = None,
     ) -> None:
-        """`pool`: None where jobs are placed elsewhere. `on_change` is called when a job may start, or
-        must be looked at; `user_limit`: how many devices one user may hold."""
-        self._places = pool is not None
-        pool = pool or {}
+        """`pool`: the cards of the engine `placing`; `elsewhere`: engines that place jobs themselves.
+        `on_change` is called when a job may start, or must be looked at; `user_limit`: how many devices
+        one user may hold."""
+        self._placing, self._elsewhere = placing, elsewhere
         self._user_limit = user_limit
         self._on_change = on_change
         self._lock = threading.Lock()
         self._kinds = {kind: KindCards(nodes, ()) for kind, nodes in pool.items()}
-        self._line = FairLine(self._can_ever_start)
+        self._line, self._handed_on = self._empty_lines()
         self._past = PastUse(_DEFAULT_HALF_LIFE_S)
         self._shares = Shares()
         self._held = HeldJobs()
@@ -158,10 +166,12 @@ class Roster:
                 self._held.hold(row)
             elif row.state is JobState.QUEUED:
                 self._leave(row.id)
-                self._line.add(self._yielding(queued(row)))
-                needs = device.count * row.spec.nodes
-                matters = not self._places or self._free[device.kind] >= needs
-                matters = matters or self._may_have_others_leave(row)
+                if row.engine == self._placing:
+                    self._line.add(self._yielding(queued(row)))
+                    needs = device.count * row.spec.nodes
+                    matters = self._free[device.kind] >= needs or self._may_have_others_leave(row)
+                else:
+                    self._handed_on.add(replace(queued(row), yields_to=None))
                 self._chances += matters
             elif row.id in self._active:
                 known = self._active[row.id]
@@ -173,7 +183,7 @@ class Roster:
     def clear(self) -> None:
         """Know of no job."""
         with self._lock:
-            self._line = FairLine(self._can_ever_start)
+            self._line, self._handed_on = self._empty_lines()
             self._held = HeldJobs()
             self._waits_for = {}
             self._active = {}
@@ -230,6 +240,9 @@ class Roster:
             for job in self._waits_for.pop(job_id, {}).values():
                 if job.job_id in self._line:
                     self._line.add(replace(job, yields_to=None))
+            self._chances += 1
+        elif job_id in self._handed_on:
+            self._handed_on.remove(job_id)
             self._chances += 1
         elif job_id in self._active:
             job = self._active.pop(job_id)
@@ -292,10 +305,13 @@ class Roster:
     def snapshot(self, now: float) -> Snapshot:
         """The line and the running jobs at one moment."""
         with self._lock:
-            running = tuple(job.running() for job in self._active.values())
+            running = tuple(
+                job.running() for job in self._active.values() if job.row.engine == self._placing
+            )
             use = use_now(self._past, running, now)
             return Snapshot(
                 queue=self._line.turns(use, self._shares, dict(self._heads), now=now),
+                handed_on=self._handed_on.turns(use, self._shares, now=now),
                 running=running,
                 use=use,
                 week={owner: self._past.this_week(owner, now) for owner in use},
@@ -310,9 +326,11 @@ class Roster:
             if (kind, card) not in held
         )
 
+    def _empty_lines(self) -> tuple[FairLine, FairLine]:
+        elsewhere = FairLine(lambda job: job.engine in self._elsewhere)
+        return FairLine(self._can_ever_start), elsewhere
+
     def _can_ever_start(self, job: QueuedJob) -> bool:
-        if not self._places:
-            return True
         if self._user_limit is not None and job.needs > self._user_limit:
             return False
         cards = self._kinds.get(job.kind)
@@ -337,10 +355,11 @@ def queued(row: JobRow) -> QueuedJob:
         preemptible=spec.preemptible,
         yields_to=row.yields_to,
         since=row.created_at,
+        engine=row.engine,
     )
 
 
-def would_be_queued(spec: JobSpec, user: str) -> QueuedJob:
+def would_be_queued(spec: JobSpec, user: str, engine: str) -> QueuedJob:
     """A job that is only thought of, last in the line."""
     return QueuedJob(
         job_id="",
@@ -352,6 +371,7 @@ def would_be_queued(spec: JobSpec, user: str) -> QueuedJob:
         order=sys.maxsize,
         time_limit_s=spec.time_limit,
         preemptible=spec.preemptible,
+        engine=engine,
     )
 
 
@@ -374,10 +394,10 @@ def _after_limit_s(row: JobRow) -> float:
     return sending_s + _CLEAN_UP_S
 
 
-def pool_of(engine: Engine) -> Pool | None:
-    """The cards to hand out; None where the engine has a queue of its own."""
+def pool_of(engine: Engine | None) -> Pool:
+    """The cards to hand out; none where all engines have queues of their own."""
     if not isinstance(engine, HasCards):
-        return None
+        return {}
     kinds: dict[str, dict[str, tuple[int, ...]]] = {}
     for card in engine.cards():
         nodes = kinds.setdefault(card.kind, {})

@@ -36,7 +36,7 @@ class Sampler:
     """One thread; nothing without an engine that can tell."""
 
     def __init__(
-        self, engine: Engine, roster: Roster, folder: Path, *, period_s: float = PERIOD_S
+        self, engine: Engine | None, roster: Roster, folder: Path, *, period_s: float = PERIOD_S
     ) -> None:
         self._engine = engine
         self._roster = roster
@@ -82,7 +82,7 @@ class Sampler:
     def look(self) -> None:
         """One look at everything."""
         assert isinstance(self._engine, Samples)
-        running = self._roster.active()
+        running = [job for job in self._roster.active() if job.attempt.engine == self._engine.name]
         self._see_cards(self._engine)
         uses = self._engine.process_use([job.attempt for job in running])
         now = time.time()

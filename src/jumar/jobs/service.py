@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from io import FileIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -28,6 +28,7 @@ from jumar.jobs import dependencies, finding, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
+from jumar.jobs.engines import Engines
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.limits import Limits
@@ -68,7 +69,7 @@ class JobService:
         self,
         *,
         database: Database,
-        engine: Engine,
+        engine: Engine | Engines,
         home: Path,
         limits: Limits | None = None,
         half_life_days: int = 7,
@@ -78,20 +79,23 @@ class JobService:
         on_warning: OnWarning = lambda process, card, ends_at: None,
         tick_s: float = TICK_S,
     ) -> None:
-        """`tick_s`: how often every running job is looked at, hint or no hint. After `keep_days` ended
+        """`engine`: the one where jobs run, or all of them. `tick_s`: how often every running job is looked at, hint or no hint. After `keep_days` ended
         jobs are removed. `on_news` hears how jobs stand, `on_warning` of what a sweep will end."""
         limits = limits or Limits()
         self.database = self._database = database
-        self._engine = engine
+        engines = engine if isinstance(engine, Engines) else Engines(engine)
+        self.engines = engines
         folder = home / "jobs"
-        self._files = engine.files if isinstance(engine, OffersFiles) else SharedFiles(folder)
+        # They share the folder of all jobs.
+        first = engines.default
+        self._files = first.files if isinstance(first, OffersFiles) else SharedFiles(folder)
         self.diagnoses = Diagnoses(self._files)
         self._half_life_days = half_life_days
         self.archives = CodeArchives(home / "code")
         self.templates = Templates(database)
         self._conductor = Conductor(
             database=database,
-            engine=engine,
+            engines=engines,
             archives=self.archives,
             folder=folder,
             limits=limits,
@@ -102,15 +106,17 @@ class JobService:
         roster = self._conductor.roster
         self.draining, self.foreign = self._conductor.draining, self._conductor.foreign
         self._sweep = (
-            None if sweep is None else Sweep(sweep, self.foreign, self.draining, on_warning, engine)
+            None
+            if sweep is None
+            else Sweep(sweep, self.foreign, self.draining, on_warning, engines.placing)
         )
         self._submissions = Submissions(
-            database=database, engine=engine, roster=roster, archives=self.archives, limits=limits
+            database=database, engines=engines, roster=roster, archives=self.archives, limits=limits
         )
         self.plan = self._submissions.plan
         self._overview = Overview(
             database=database,
-            engine=engine,
+            engines=engines,
             roster=roster,
             pool=self._conductor.pool,
             limits=limits,
@@ -122,13 +128,13 @@ class JobService:
         self.ended, self.used, self.preview = seen.ended, seen.used, seen.preview
         self.tag, self.tags = seen.tag, seen.tags
         self.groups = Groups(database, roster.share_out)
-        self.sampler = Sampler(engine, roster, home / "usage")
+        self.sampler = Sampler(engines.placing, roster, home / "usage")
         self._removals = Removals(database, self._files, roster, self.sampler.forget)
         self.retention = Retention(database, self._removals, home, keep_days)
         self.recovery = Recovery(
             database=database,
             conductor=self._conductor,
-            engine=engine,
+            engines=engines,
             files=self._files,
             home=home,
             on_restored=self._load_shares,
@@ -177,26 +183,33 @@ class JobService:
         self.foreign.close()
         self._conductor.close()
         self._hints.close()
-        self._engine.close()
+        self.engines.close()
         self._database.close()
 
     def submit(
-        self, spec: JobSpec, *, user: str, key: str | None = None, ranked: bool = False
+        self,
+        spec: JobSpec,
+        *,
+        user: str,
+        key: str | None = None,
+        ranked: bool = False,
+        engine: str | None = None,
     ) -> JobRecord:
         """Put a job, or all jobs of an array, in line; gives the first. The same key from the same user gives the same job again; KeyReused where
         the job is not the same.
 
         `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
-        the jobs of this user only."""
-        row, is_new = self._submissions.add(spec, user=user, key=key, ranked=ranked)
+        the jobs of this user only. `engine`: where it shall run, if not where most jobs do."""
+        row, is_new = self._submissions.add(spec, user=user, key=key, ranked=ranked, engine=engine)
         # Nothing has happened to a new job yet: no need to look.
         return self._record(row) if is_new else self.get(row.id)
 
     def rerun(
         self, job: str, *, user: str, key: str | None = None, ranked: bool = False
     ) -> JobRecord:
-        """The same job once more, as a new one."""
-        return self.submit(self._row(job).spec, user=user, key=key, ranked=ranked)
+        """The same job once more, as a new one, in the same place."""
+        row = self._row(job)
+        return self.submit(row.spec, user=user, key=key, ranked=ranked, engine=row.engine)
 
     def set_priority(
         self, job: str, priority: int, *, ranked: bool, unless: Callable[[Connection], bool]
@@ -267,8 +280,9 @@ class JobService:
             raise JobNotEnded(
                 f"job {row.id} is {row.state}: its results are sent while it runs and at its end"
             )
-        if row.not_uploaded and isinstance(self._engine, CarriesData):
-            self._engine.send_results(last_attempt(row, self._files.directory(row.id)))
+        engine = self.engines.of(row.engine)
+        if row.not_uploaded and isinstance(engine, CarriesData):
+            engine.send_results(last_attempt(row, self._files.directory(row.id)))
         return self.get(row.id)
 
     def remove(self, job: str) -> None:
@@ -282,9 +296,10 @@ class JobService:
     def _staging(self, row: JobRow) -> StagingRecord | None:
         if row.attempt == 0 or not row.spec.stages_data:
             return None
-        if not isinstance(self._engine, CarriesData):
+        engine = self.engines.of(row.engine) if row.engine in self.engines.names else None
+        if not isinstance(engine, CarriesData):
             return None
-        return self._engine.staging(last_attempt(row, self._files.directory(row.id)))
+        return engine.staging(last_attempt(row, self._files.directory(row.id)))
 
     def find(
         self, job: str, *, user: str, owner: str | None = None, sees_all: bool = False
@@ -316,9 +331,9 @@ class JobService:
 
     def line(self, limit: int) -> tuple[JobRecord, ...]:
         """The first of those that wait, in the order of their turns, each with why."""
-        queue = self._conductor.roster.snapshot(time.time()).queue
+        standing = self._conductor.roster.snapshot(time.time())
         found: list[JobRecord] = []
-        for job in islice(queue, limit):
+        for job in islice(chain(standing.queue, standing.handed_on), limit):
             with suppress(JobNotFound):
                 found.append(self.get(job.job_id))
         return tuple(found)
@@ -345,9 +360,10 @@ class JobService:
                 f"job {row.id} is {row.state}; commands can be run in it while it is running",
                 hint=f"wait for it with: jumar logs -f {row.id}",
             )
-        if not isinstance(self._engine, RunsBeside):
-            raise Conflict(f"the engine {self._engine.name} cannot run commands in a job")
-        return self._engine.start_beside(last_attempt(row, self._files.directory(row.id)))
+        engine = self.engines.of(row.engine)
+        if not isinstance(engine, RunsBeside):
+            raise Conflict(f"the engine {engine.name} cannot run commands in a job")
+        return engine.start_beside(last_attempt(row, self._files.directory(row.id)))
 
     def job_files(self, job: str, path: str, *, after: str, limit: int) -> FilePage:
         """Some of what a job has left; JobFileNotFound."""

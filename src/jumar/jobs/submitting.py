@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.engine.base import Engine
 from jumar.errors import SubmitRefused
 from jumar.jobs import dependencies, ledger
 from jumar.jobs.archives import CodeArchives
+from jumar.jobs.engines import Engines
 from jumar.jobs.limits import Limits
 from jumar.jobs.roster import Roster
 from jumar.jobs.rows import JobRow
@@ -27,19 +27,20 @@ class Submissions:
         self,
         *,
         database: Database,
-        engine: Engine,
+        engines: Engines,
         roster: Roster,
         archives: CodeArchives,
         limits: Limits,
     ) -> None:
         self._database = database
-        self._engine = engine
+        self._engines = engines
         self._roster = roster
         self._archives = archives
         self._limits = limits
 
-    def plan(self, spec: JobSpec, *, user: str) -> Plan:
-        """What the engine would do, or why it never can."""
+    def plan(self, spec: JobSpec, *, user: str, engine: str | None = None) -> Plan:
+        """What the engine would do, or why it never can; the server's first, unless one is named."""
+        chosen = self._engines.named(engine)
         if isinstance(spec.code, str):
             raise SubmitRefused(
                 f"code: the folder {spec.code!r} must be uploaded first",
@@ -61,13 +62,13 @@ class Submissions:
         archive = None
         if isinstance(spec.code, ArchivedCode):
             archive = self._archives.find(spec.code.archive)
-        return self._engine.plan(spec, archive=archive, user=user)
+        return chosen.plan(spec, archive=archive, user=user)
 
     def add(
-        self, spec: JobSpec, *, user: str, key: str | None, ranked: bool
+        self, spec: JobSpec, *, user: str, key: str | None, ranked: bool, engine: str | None = None
     ) -> tuple[JobRow, bool]:
         """Put a job, or all jobs of an array, in line; the first, and whether it is new."""
-        notes = self.plan(spec, user=user).notes
+        notes = self.plan(spec, user=user, engine=engine).notes
         spec = self._limits.time.applied(self._resolved(spec, user=user, sees_all=ranked))
         now = time.time()
 
@@ -78,7 +79,7 @@ class Submissions:
                 "key": key,
                 "now": now,
                 "rank": spec.priority if ranked else USUAL_PRIORITY,
-                "engine": self._engine.name,
+                "engine": self._engines.named(engine).name,
                 "queue_limit": self._limits.queue,
             }
             if spec.array is not None:

@@ -170,6 +170,7 @@ class Wait(StrEnum):
     NEVER_MACHINE = "never-machine"
     NEVER_NODES = "never-nodes"
     NEVER_ALLOWED = "never-allowed"
+    NO_ENGINE = "no-engine"
     RUNNING_LIMIT = "running-limit"
     DEVICE_LIMIT = "device-limit"
     CARDS = "cards"
@@ -195,6 +196,7 @@ WAIT_FORMS: Mapping[Wait, tuple[Form, ...]] = {
     Wait.NEVER_MACHINE: (("count", "kind", "total"),),
     Wait.NEVER_NODES: (("nodes", "count", "kind", "able"),),
     Wait.NEVER_ALLOWED: (("needs", "limit"),),
+    Wait.NO_ENGINE: (("engine",),),
     # `job`: an earlier one of the same user, which is over the limit.
     Wait.RUNNING_LIMIT: (("limit",), ("limit", "job")),
     Wait.DEVICE_LIMIT: (

@@ -266,6 +266,9 @@ class ServerInfo:
     url: str
     started_at: float
     engine: str
+    """Where jobs run that do not say where."""
+    engines: tuple[str, ...] = ()
+    """All places where its jobs may run."""
     s3_port: int = 0
     """Port of the S3 door; 0 when there is none."""
     fingerprint: str | None = None

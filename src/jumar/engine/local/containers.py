@@ -40,12 +40,7 @@ class Containers:
         """Refuse a job whose image cannot be run here."""
         if spec.image is None:
             return
-        if spec.requirements is not None or spec.activations:
-            field = "requirements" if spec.requirements is not None else "activate"
-            raise SubmitRefused(
-                f"{field} is for the Python of this machine, but the job has an image",
-                hint="put packages into the image, or install them in the command: pip install …",
-            )
+        refuse_python(spec)
         self._options(spec.device.kind, range(spec.device.count), self._program_for(spec))
 
     def request(self, spec: JobSpec, cards: Sequence[int]) -> dict[str, Any] | None:
@@ -85,10 +80,7 @@ class Containers:
         if kind is not DeviceKind.NPU:
             return []
         own = [f"/dev/davinci{card}" for card in cards]
-        with _TABLE.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
-        devices = [*own, *(row["path"] for row in rows if row["kind"] == "device")]
-        mounts = [row["path"] for row in rows if row["kind"] == "mount"]
+        devices, mounts = [*own, *ascend_paths("device")], ascend_paths("mount")
         return [f"--device={path}" for path in self._here(devices)] + [
             f"--volume={path}:{path}:ro" for path in self._here(mounts)
         ]
@@ -105,6 +97,23 @@ class Containers:
 
     def _here(self, paths: Iterable[str]) -> list[str]:
         return [path for path in paths if os.path.lexists(self._root / path.lstrip("/"))]
+
+
+def refuse_python(spec: JobSpec) -> None:
+    """A job in an image has the image's Python."""
+    if spec.requirements is not None or spec.activations:
+        field = "requirements" if spec.requirements is not None else "activate"
+        raise SubmitRefused(
+            f"{field} is for the Python of this machine, but the job has an image",
+            hint="put packages into the image, or install them in the command: pip install …",
+        )
+
+
+def ascend_paths(kind: str) -> list[str]:
+    """What a container with NPUs needs of its machine: each `device`, or each `mount`."""
+    with _TABLE.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t")
+        return [row["path"] for row in rows if row["kind"] == kind]
 
 
 def _programs() -> list[str]:

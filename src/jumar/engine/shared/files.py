@@ -134,8 +134,9 @@ def job_values(
         "env_cache": str(env_cache),
         "mounts": dict(mounts.table),
         "network": network,
-        # Not for the launcher: the list of jobs is made again from it when the database is lost.
+        # Not for the launcher: the list of jobs is made again from these when the database is lost.
         "spec": spec.dump(),
+        "engine": attempt.engine,
     }
 
 

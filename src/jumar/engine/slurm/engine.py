@@ -13,7 +13,7 @@ from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared.files import Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
-from jumar.engine.slurm import script
+from jumar.engine.slurm import images, script
 from jumar.engine.slurm.asking import Gres, Row, Slurm
 from jumar.engine.slurm.observing import (
     Observer,
@@ -23,7 +23,7 @@ from jumar.engine.slurm.observing import (
     row_of,
     submitted_file,
 )
-from jumar.errors import Conflict, EngineFailed, SubmitRefused
+from jumar.errors import Conflict, EngineFailed
 from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.safefile import read_object, write_json
@@ -71,11 +71,7 @@ class SlurmEngine:
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run. Works with no cluster at hand too, then unchecked."""
-        if spec.image is not None:
-            raise SubmitRefused(
-                "image: jobs on Slurm run without a container",
-                hint="leave image out, or start the cluster's own container program in the command",
-            )
+        container = images.request(spec)
         self._stages.check(spec, user)
         directory = self._home / "jobs" / "<id>"
         # What the machine has on which this is asked says nothing of the cluster's nodes.
@@ -87,9 +83,15 @@ class SlurmEngine:
         )
         notes = list(made.notes)
         known = self._known_gres(notes)
+        if container is not None:
+            notes.append(images.UNTRIED)
+            if known is not None and self._can_look:
+                images.check(container)
         options = script.options(attempt, self._home, script.gres_of(spec, known or []))
         text = script.script(directory, 1)
         details = {**made.details, "sbatch": options, "script": text}
+        if container is not None:
+            details["container"] = container
         if known is not None:
             details["slurm"] = self._slurm.test(options, text)
         each = f"{spec.nodes} node{'s' * (spec.nodes > 1)}"
@@ -140,6 +142,7 @@ class SlurmEngine:
             env_cache=self._home / "envs",
             notify=self._home / "notify.sock",
             staging=self._stages.prepare(attempt, directory),
+            container=images.request(spec),
         )
         request = read_object(directory.request)
         request.update(

@@ -195,6 +195,12 @@ def is_submitted(directory: JobDir) -> bool:
     return os.path.exists(submitted_file(directory)) or os.path.exists(files_of(directory).begun)
 
 
+def is_away(directory: JobDir) -> bool:
+    """Whether Slurm was given the attempt, and nothing says that it has ended."""
+    is_over = os.path.exists(files_of(directory).over) or os.path.lexists(directory.said)
+    return is_submitted(directory) and not is_over
+
+
 def _slurm_id(directory: JobDir) -> str:
     """What Slurm calls the attempt, as far as its files tell."""
     for path in (files_of(directory).begun, submitted_file(directory)):

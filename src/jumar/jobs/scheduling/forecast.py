@@ -123,6 +123,21 @@ def beside_others(waiting: Waiting, kind: str, foreign: Foreign) -> Waiting:
     return _told_anew(replace(waiting, parts=(first, WaitPart(Wait.FOREIGN, values), *others)))
 
 
+def engine_lost(job: QueuedJob) -> Waiting:
+    """Why a job waits whose engine the server had once."""
+    return _told_anew(
+        Waiting(
+            text="",
+            cause="never",
+            parts=(WaitPart(Wait.NO_ENGINE, {"engine": job.engine}),),
+            place_in_line=1,
+            needs=job.needs,
+            free=0,
+            total=0,
+        )
+    )
+
+
 def _told_anew(waiting: Waiting, clock: Clock = local_clock) -> Waiting:
     expected = waiting.expected_start
     when = None if expected is None else clock(expected, time.time())

@@ -41,6 +41,8 @@ class QueuedJob:
     """The job that it gave way to and does not start before, as long as that one waits for cards."""
     since: float | None = None
     """When it came; None: nobody knows."""
+    engine: str = "local"
+    """Where it is to run."""
 
     @property
     def needs(self) -> int:

@@ -67,8 +67,9 @@ class Given(NamedTuple):
     def cards(self) -> List[CardFacts]:
         """What is known of this node's cards, in ascending order."""
         facts = self.request.card_facts
-        is_contained = self.request.is_contained or self.request.container is not None
-        if is_contained and self.job.device_kind in ("npu", "gpu"):
+        container = self.request.container
+        has_own = container is not None and not container.is_apptainer
+        if (self.request.is_contained or has_own) and self.job.device_kind in ("npu", "gpu"):
             # A container has no other cards: the runtime counts from 0 there.
             facts = [card._replace(logical_id=number) for number, card in enumerate(facts)]
         return simulated(self.directory.node, facts) if self.job.device_kind == "sim" else facts

@@ -20,6 +20,9 @@ def ready(
     container: Container, steps: Steps, variables: Dict[str, str]
 ) -> Tuple[Container, Dict[str, str]]:
     """The container with an image that is here, and the image's variables; raises SetupFailed."""
+    if container.is_apptainer:
+        # It brings images by itself, and sets their variables inside.
+        return container, {"PATH": _DEFAULT_PATH}
     if container.image.startswith("/"):
         container = container._replace(image=_loaded(container, steps, variables))
     told = _asked(container, ["image", "inspect", container.image])
@@ -34,6 +37,8 @@ def ready(
 def remove(wrapping: Wrapping, ranks: List[int]) -> None:
     """Nothing of the ranks' containers is left, however they ended."""
     container, names = wrapping.container, [wrapping.name_of(rank) for rank in ranks]
+    if container.is_apptainer:
+        return
     forced = ["rm", "--force", *(["--ignore"] if container.is_podman else []), *names]
     try:
         _asked(container, forced)

@@ -44,6 +44,7 @@ exit $code
 """
 _ANY_SHELL = 'if command -v bash >/dev/null; then exec bash -c "$0"; fi; exec sh -c "$0"'
 _OF_CLIENT = frozenset(("PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "DBUS_SESSION_BUS_ADDRESS"))
+APPTAINERS = ("apptainer", "singularity")
 _PREFIXES = ("LD_", "XDG_", "DOCKER_", "CONTAINER", "PODMAN_", "STORAGE_", "BUILDAH_", "GO")
 
 
@@ -51,7 +52,7 @@ class Container(NamedTuple):
     """What an attempt's ranks run in."""
 
     program: str
-    """The full path of podman or docker."""
+    """The full path of podman, docker or apptainer."""
     image: str
     options: Tuple[str, ...] = ()
     """Its devices."""
@@ -60,6 +61,11 @@ class Container(NamedTuple):
     def is_podman(self) -> bool:
         """Else docker."""
         return os.path.basename(self.program).startswith("podman")
+
+    @property
+    def is_apptainer(self) -> bool:
+        """Which shows a container all of the machine's devices, and has no names for what runs."""
+        return os.path.basename(self.program) in APPTAINERS
 
 
 class Wrapping(NamedTuple):
@@ -79,6 +85,8 @@ class Wrapping(NamedTuple):
 
     def wrapped(self, program: Program, rank: int) -> Program:
         """The client that runs the program."""
+        if self.container.is_apptainer:
+            return self._by_apptainer(program)
         container, name = self.container, self.name_of(rank)
         own = {variable for variable in program.environment if _is_clients(variable)}
         shown = [
@@ -94,6 +102,18 @@ class Wrapping(NamedTuple):
         variables.update((n, v) for n, v in self.host.items() if _is_clients(n))
         enter = (container.program, "exec", "--interactive", f"--workdir={program.directory}", name)
         return program._replace(argv=argv, environment=variables, directory="/", enter=enter)
+
+    def _by_apptainer(self, program: Program) -> Program:
+        """It becomes the program, whose signals and processes are as without a container."""
+        container = self.container
+        binds = [f"--bind={one.source}:{one.target}:ro" for one in self.read_only]
+        binds += [f"--bind={one.source}:{one.target}" for one in self.mounts]
+        argv = [container.program, "exec", "--cleanenv", "--no-home", f"--pwd={program.directory}"]
+        argv += [*container.options, *binds, container.image, *program.argv]
+        prefix = os.path.basename(container.program).upper() + "ENV_"
+        # The image has a path of its own.
+        shown = {f"{prefix}{n}": v for n, v in program.environment.items() if n != "PATH"}
+        return program._replace(argv=argv, environment={**self.host, **shown}, directory="/")
 
     def _network(self) -> str:
         """Ranks of a node share one that is closed, where the client can join it."""

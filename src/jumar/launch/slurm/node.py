@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from typing import List, Optional, Sequence
 
@@ -35,7 +36,9 @@ def run(directory: JobDir) -> int:
     forget_slurm()
     if os.getpgrp() != os.getpid():
         os.setsid()
-    return run_attempt(directory, lambda request, kind: own_cards(request, kind, visible))
+    return run_attempt(
+        directory, lambda request, kind: own_container(own_cards(request, kind, visible))
+    )
 
 
 def forget_slurm() -> None:
@@ -64,6 +67,25 @@ def own_cards(request: Request, kind: str, visible: Optional[str], root: str = "
     raise Unusable(
         f"this node has {len(numbers)} {kind} cards, Slurm knows of {request.card_count}: which are the job's cannot be told"
     )
+
+
+def own_container(request: Request) -> Request:
+    """The request with this node's program for containers, and only what this node has shown in them.
+
+    Raises Unusable where it has none."""
+    container = request.container
+    if container is None:
+        return request
+    program = shutil.which(container.program)
+    if program is None:
+        raise Unusable(f"this node has no {container.program}, which the job's image needs")
+    options = tuple(word for word in container.options if _is_here(word))
+    return request._replace(container=container._replace(program=program, options=options))
+
+
+def _is_here(option: str) -> bool:
+    name, _, value = option.partition("=")
+    return name != "--bind" or os.path.lexists(value.partition(":")[0])
 
 
 def card_numbers(kind: str, root: str = "/dev") -> Sequence[int]:

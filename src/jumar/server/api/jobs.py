@@ -20,6 +20,10 @@ MOST_ROWS = 500
 # What a row's number can be in any database.
 MOST_NUMBER = (1 << 63) - 1
 SubmitKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=128)]
+WantedEngine = Annotated[
+    str | None,
+    Query(max_length=16, description="where it runs; `engines` of /server lists what there is"),
+]
 SPEC_BODY = {
     "requestBody": {
         "required": True,
@@ -40,6 +44,7 @@ async def submit(
     site: SiteOf,
     user: Member,
     idempotency_key: SubmitKey = None,
+    engine: WantedEngine = None,
 ) -> Response:
     """Put a job into the queue. When this answers, the job is on disk.
 
@@ -52,6 +57,7 @@ async def submit(
         user=user.name,
         key=idempotency_key,
         ranked=user.role == "admin",
+        engine=engine,
     )
     return answer(record, 201)
 
@@ -157,7 +163,9 @@ async def remove(opened: OpenedJob, site: SiteOf) -> Response:
 
 
 @router.post("/plans", response_model=Plan, summary="What would be done", openapi_extra=SPEC_BODY)
-async def plan(request: Request, site: SiteOf, user: Member) -> Response:
+async def plan(
+    request: Request, site: SiteOf, user: Member, engine: WantedEngine = None
+) -> Response:
     """Check a job and say how it would run, without running it."""
     spec = await run_in_threadpool(with_hub_files, site, user, await read_spec(request))
-    return answer(await run_in_threadpool(site.service.plan, spec, user=user.name))
+    return answer(await run_in_threadpool(site.service.plan, spec, user=user.name, engine=engine))

@@ -1,10 +1,11 @@
-"""The engine that the settings name."""
+"""The engines that the settings name."""
 
 import sys
 from collections.abc import Callable
 from functools import partial
 
 from jumar.devices.cards import inventory
+from jumar.engine.base import Engine
 from jumar.engine.kubernetes.engine import KubernetesEngine
 from jumar.engine.kubernetes.options import cluster_options
 from jumar.engine.local.engine import LocalEngine
@@ -14,6 +15,7 @@ from jumar.engine.shared.mounts import Mounts
 from jumar.engine.site.engine import SiteEngine
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
+from jumar.jobs.engines import Engines
 from jumar.modelarts.account import load_account
 from jumar.people.unix import UnixPeople
 from jumar.root.program import Site as RootSite
@@ -24,38 +26,60 @@ HubVariables = Callable[[str], dict[str, str]]
 """What a job is told of the hub."""
 
 
-def engine_of(
+def engines_of(
     settings: Settings,
     stores: UserStores,
     shared: RootSite | None,
     unix: UnixPeople | None,
     hub: HubVariables,
-) -> LocalEngine | SlurmEngine | KubernetesEngine | ModelArtsEngine:
-    """The one of this server; `shared` and `unix` are those of a site."""
+) -> Engines:
+    """Those of this server; `shared` and `unix` are those of a site."""
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
             hint="start it on a Linux machine and set JUMAR_SERVER here to its address",
         )
-    cards = inventory(cpu_slots=settings.cpu_slots, sim_cards=settings.sim_cards)
-    stages = Stages(
+    # Other machines cannot reach a hub that has no public address.
+    elsewhere = hub if settings.public_url else _no_hub
+    far = partial(_stages, settings, stores, elsewhere)
+    near = partial(_stages, settings, stores, hub)
+    makers: dict[str, Callable[[], Engine]] = {
+        "local": lambda: _local(settings, near(), shared, unix),
+        "slurm": lambda: SlurmEngine(settings.home, stages=far()),
+        "kubernetes": lambda: KubernetesEngine(
+            settings.home, cluster_options(settings.kubernetes), stages=far()
+        ),
+        "modelarts": lambda: ModelArtsEngine(settings.home, partial(load_account, settings.home)),
+    }
+    if shared is not None:
+        makers = {"local": makers["local"]}
+    for name in settings.engines:
+        if name not in makers:
+            raise HomeUnusable(
+                f"the engine {name!r} is not offered here",
+                hint="engines: local; slurm, kubernetes and modelarts for a person's own server",
+            )
+    return Engines(*(makers[name]() for name in settings.engines or ("local",)))
+
+
+def _no_hub(_job: str) -> dict[str, str]:
+    return {}
+
+
+def _stages(settings: Settings, stores: UserStores, hub: HubVariables) -> Stages:
+    return Stages(
         stores,
         cache_bytes=settings.input_cache_gb * 10**9,
         every_s=max(1, settings.send_every_s),
         patience_s=settings.send_patience_s,
         hub=hub,
     )
-    if settings.engine == "slurm" and shared is None:
-        return SlurmEngine(settings.home, stages=stages)
-    if settings.engine == "kubernetes" and shared is None:
-        return KubernetesEngine(settings.home, cluster_options(settings.kubernetes), stages=stages)
-    if settings.engine == "modelarts" and shared is None:
-        return ModelArtsEngine(settings.home, partial(load_account, settings.home))
-    if settings.engine != "local":
-        raise HomeUnusable(
-            f"the engine {settings.engine!r} is not offered here",
-            hint="engines: local; slurm, kubernetes and modelarts for a person's own server",
-        )
+
+
+def _local(
+    settings: Settings, stages: Stages, shared: RootSite | None, unix: UnixPeople | None
+) -> LocalEngine:
+    cards = inventory(cpu_slots=settings.cpu_slots, sim_cards=settings.sim_cards)
     mounts = Mounts(settings.mounts)
     if shared is not None and unix is not None:
         return SiteEngine(

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from jumar.database.access import Database, open_database
-from jumar.engine.base import HasImages
 from jumar.errors import HomeUnusable
 from jumar.hub.collecting import Nightly
 from jumar.hub.hub import Hub
@@ -54,7 +53,7 @@ from jumar.server.modelarts.chores import Chores
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
 from jumar.server.process.endpoint_place import place_of_endpoints
-from jumar.server.process.engines import HubVariables, engine_of
+from jumar.server.process.engines import HubVariables, engines_of
 from jumar.server.process.listen import Listener, listen, listen_for_ssh, listen_to_people
 from jumar.server.proxy.endpoints import Endpoints
 from jumar.settings import Settings, second_of_day
@@ -145,7 +144,7 @@ def _site(
         settings.home,
         HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
     )
-    engine = engine_of(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
+    engines = engines_of(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
     accounts = Accounts(database)
     sender = Sender()
     notices = Notices(
@@ -153,7 +152,7 @@ def _site(
     )
     service = JobService(
         database=database,
-        engine=engine,
+        engine=engines,
         home=settings.home,
         limits=Limits(
             user=settings.user_limit or None,
@@ -171,7 +170,7 @@ def _site(
         if shared is None:
             _write_client(settings.home, accounts, listener)
         with door_of_site(settings, accounts, listener.certificate) as door:
-            engine.prepare()
+            engines.prepare()
             sender.start()
             hub.prepare()
             service.start()
@@ -183,7 +182,7 @@ def _site(
                 notices=notices,
                 hub=hub,
                 door=door,
-                images=engine.images if isinstance(engine, HasImages) else tuple,
+                images=engines.images,
                 loopback_only=listener.loopback_only,
                 endpoints=Endpoints(place_of_endpoints(settings, listener)),
                 public_url=settings.public_url,
@@ -194,7 +193,8 @@ def _site(
                     home=str(settings.home),
                     url=listener.url,
                     started_at=time.time(),
-                    engine=engine.name,
+                    engine=engines.default.name,
+                    engines=engines.names,
                     s3_port=0 if door is None else door.port,
                     ssh_port=0 if ssh is None else settings.ssh_port,
                     ssh_fingerprint=None if ssh is None else ssh.fingerprint,
@@ -213,11 +213,10 @@ def _site(
 
 
 def _hub_of_jobs(settings: Settings, listener: Listener, hub: Hub) -> HubVariables:
-    """What jobs are told of the hub: nothing where they would not trust its certificate, or may run on
-    machines from which it cannot be reached."""
+    """What jobs are told of the hub: nothing where they would not trust its certificate."""
     if settings.public_url:
         return partial(hub.job_variables, settings.public_url.rstrip("/"))
-    if listener.certificate is not None or settings.engine != "local":
+    if listener.certificate is not None:
         return lambda job: {}
     return partial(hub.job_variables, listener.url.rstrip("/"))
 
