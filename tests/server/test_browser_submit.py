@@ -63,7 +63,7 @@ def test_a_value_that_comes_while_one_looks_is_drawn(running: Running, page: Pag
     expect(page.locator("#metrics [data-alerts]")).to_contain_text("NaN or infinite")
     page.get_by_role("link", name="Compare…").click()
     expect(page.locator("#compare .chart")).to_have_count(2)
-    expect(page.locator("#compare .u-legend").first).to_contain_text("curves")
+    expect(page.locator("#compare .chart-head").first).to_contain_text("loss")
 
 
 def test_several_jobs_are_stopped_at_once_and_ticks_outlive_news(

@@ -19,7 +19,7 @@ from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob
 from jumar.jobs.scheduling.turns import FairLine, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.causes import Cause
-from jumar.spec.devices import CardProcess, CardRef
+from jumar.spec.devices import CardHold, CardProcess, CardRef
 from jumar.spec.job import JobSpec
 from jumar.spec.states import JobState
 
@@ -125,6 +125,7 @@ class Roster:
         """By job in the line: those that made room for it and do not start before it."""
         self._active: dict[str, ActiveJob] = {}
         self.foreign: Mapping[tuple[str, CardRef], tuple[CardProcess, ...]] = {}
+        self.holds: Mapping[tuple[str, CardRef], CardHold] = {}
         """By kind and card: processes that belong to no job. Replaced, never changed."""
         # A kind may be gone from the machine while a job of an earlier life still holds it.
         self._all = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
@@ -207,6 +208,14 @@ class Roster:
             self._version += is_news
         if is_news:
             self._on_change()
+
+    def hold(self, holds: Mapping[tuple[str, CardRef], CardHold]) -> None:
+        """Nobody is given these cards from now on."""
+        with self._lock:
+            self.holds = holds
+            self._chances += 1
+            self._version += 1
+        self._on_change()
 
     def forget(self) -> None:
         """A job that was over is gone: lists have changed."""
@@ -306,7 +315,7 @@ class Roster:
         held = {(job.kind, card) for job in running for card in job.cards}
         return tuple(
             RunningJob(f"foreign:{kind}:{card.node}:{card.id}", "", kind, (card,), ends_by=None)
-            for kind, card in self.foreign
+            for kind, card in {**self.foreign, **self.holds}
             if (kind, card) not in held
         )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.engine.base import CarriesData, Engine, RunsBeside
+from jumar.engine.base import CarriesData, Engine, HasCards, RunsBeside
 from jumar.engine.files import OffersFiles
 from jumar.engine.shared.files import folders_elsewhere
 from jumar.engine.shared.jobfiles import SharedFiles
@@ -30,6 +30,7 @@ from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
+from jumar.jobs.holds import Holds
 from jumar.jobs.limits import Limits
 from jumar.jobs.overview import Overview
 from jumar.jobs.recovery import Recovery
@@ -101,6 +102,8 @@ class JobService:
         )
         roster = self._conductor.roster
         self.draining, self.foreign = self._conductor.draining, self._conductor.foreign
+        seen_cards = engine.cards() if isinstance(engine, HasCards) else ()
+        self.holds = Holds(home / "holds.json", roster, seen_cards)
         self._sweep = (
             None if sweep is None else Sweep(sweep, self.foreign, self.draining, on_warning, engine)
         )

@@ -51,6 +51,17 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobAlert:
+    """An alert in a list of those of many jobs."""
+
+    job: str
+    job_name: str
+    user: str
+    state: str
+    alert: Alert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobMetrics:
     """The metrics that were found in a job's files, and those that it tracks itself."""
 

@@ -123,6 +123,16 @@ def beside_others(waiting: Waiting, kind: str, foreign: Foreign) -> Waiting:
     return _told_anew(replace(waiting, parts=(first, WaitPart(Wait.FOREIGN, values), *others)))
 
 
+def beside_holds(waiting: Waiting, kind: str, holds: Iterable[tuple[str, CardRef]]) -> Waiting:
+    """Why a job waits for cards of which some are on hold."""
+    count = sum(of_kind == kind for of_kind, _ in holds)
+    if not count:
+        return waiting
+    first, *others = waiting.parts
+    part = WaitPart(Wait.ON_HOLD, {"held": count})
+    return _told_anew(replace(waiting, parts=(first, part, *others)))
+
+
 def _told_anew(waiting: Waiting, clock: Clock = local_clock) -> Waiting:
     expected = waiting.expected_start
     when = None if expected is None else clock(expected, time.time())

@@ -11,6 +11,7 @@ from starlette.types import Scope
 from jumar.server.web import (
     account,
     admin,
+    alerts,
     compare,
     endpoints,
     evaluation,
@@ -44,6 +45,7 @@ def mount_pages(app: FastAPI) -> None:
     for module in (
         overview,
         admin,
+        alerts,
         links,
         account,
         submit,
