@@ -297,7 +297,7 @@ class Conductor:
             self.pool,
             standing.holding,
             now=now,
-            user_limit=self._limits.user,
+            user_limit=self.roster.user_limit,
             running_limit=self._limits.running,
         )
 

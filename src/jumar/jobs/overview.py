@@ -184,7 +184,7 @@ class Overview:
             self._pool,
             standing.holding,
             now=now,
-            user_limit=self._limits.user,
+            user_limit=self._roster.user_limit,
             running_limit=self._limits.running,
             shares=standing.queue.shares,
         )

@@ -15,7 +15,14 @@ from jumar.engine.base import SEND_LIMIT_S, Attempt, Engine, HasCards
 from jumar.jobs.held import HeldJobs
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.cards import KindCards
-from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob
+from jumar.jobs.scheduling.records import (
+    OwnLimits,
+    Pool,
+    QueuedJob,
+    RunningJob,
+    UserLimit,
+    limit_of,
+)
 from jumar.jobs.scheduling.turns import FairLine, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.causes import Cause
@@ -111,7 +118,8 @@ class Roster:
         must be looked at; `user_limit`: how many devices one user may hold."""
         self._places = pool is not None
         pool = pool or {}
-        self._user_limit = user_limit
+        self._usual_limit = user_limit
+        self.user_limit: UserLimit = user_limit
         self._on_change = on_change
         self._lock = threading.Lock()
         self._kinds = {kind: KindCards(nodes, ()) for kind, nodes in pool.items()}
@@ -208,6 +216,14 @@ class Roster:
             self._version += is_news
         if is_news:
             self._on_change()
+
+    def allow(self, quotas: Mapping[str, int]) -> None:
+        """These users may hold so many devices; all others what everybody may."""
+        with self._lock:
+            self.user_limit = OwnLimits(self._usual_limit, quotas) if quotas else self._usual_limit
+            self._chances += 1
+            self._version += 1
+        self._on_change()
 
     def hold(self, holds: Mapping[tuple[str, CardRef], CardHold]) -> None:
         """Nobody is given these cards from now on."""
@@ -322,7 +338,8 @@ class Roster:
     def _can_ever_start(self, job: QueuedJob) -> bool:
         if not self._places:
             return True
-        if self._user_limit is not None and job.needs > self._user_limit:
+        limit = limit_of(self.user_limit, job.user)
+        if limit is not None and job.needs > limit:
             return False
         cards = self._kinds.get(job.kind)
         return cards is not None and cards.could_ever_hold(job.count, job.nodes)

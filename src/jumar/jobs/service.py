@@ -33,6 +33,7 @@ from jumar.jobs.hints import HintSocket
 from jumar.jobs.holds import Holds
 from jumar.jobs.limits import Limits
 from jumar.jobs.overview import Overview
+from jumar.jobs.quotas import Quotas
 from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
@@ -88,6 +89,7 @@ class JobService:
         self._files = engine.files if isinstance(engine, OffersFiles) else SharedFiles(folder)
         self.diagnoses = Diagnoses(self._files)
         self._half_life_days = half_life_days
+        self.limits = limits
         self.archives = CodeArchives(home / "code")
         self.templates = Templates(database)
         self._conductor = Conductor(
@@ -125,6 +127,7 @@ class JobService:
         self.ended, self.used, self.preview = seen.ended, seen.used, seen.preview
         self.tag, self.tags = seen.tag, seen.tags
         self.groups = Groups(database, roster.share_out)
+        self.quotas = Quotas(database, roster.allow)
         self.sampler = Sampler(engine, roster, home / "usage")
         self._removals = Removals(database, self._files, roster, self.sampler.forget)
         self.retention = Retention(database, self._removals, home, keep_days)
@@ -170,6 +173,7 @@ class JobService:
         past = ledger.load_use(self._database, float(self._half_life_days * DAY_S), time.time())
         self._conductor.roster.remember_use(past)
         self.groups.load()
+        self.quotas.load()
 
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
