@@ -35,6 +35,7 @@ TABLE = [
     ("GET", "/jobs/{job}/logs", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/why", None, (401, 403, 200, 403, 200)),
     ("GET", "/jobs/{job}/metrics", None, (401, 403, 200, 403, 200)),
+    ("GET", "/jobs/{job}/steps", None, (401, 403, 200, 403, 200)),
     ("GET", "/evaluation?job={job}", None, (401, 403, 200, 403, 200)),
     ("POST", "/jobs/{job}/evaluate", {"command": ["true"]}, (401, 403, 404, 403, 404)),
     ("POST", "/jobs/{job}/publish", {"name": "x"}, (401, 403, 409, 403, 409)),

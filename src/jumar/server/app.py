@@ -31,6 +31,7 @@ from jumar.server.api import (
     repos,
     s3,
     ssh_keys,
+    steps,
     stores,
     tokens,
     usage,
@@ -59,7 +60,19 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, metrics, evaluation, usage, files, why, beside, endpoints, code)
+    job_modules = (
+        jobs,
+        logs,
+        metrics,
+        steps,
+        evaluation,
+        usage,
+        files,
+        why,
+        beside,
+        endpoints,
+        code,
+    )
     for module in (
         cards,
         images,

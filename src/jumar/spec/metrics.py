@@ -76,6 +76,18 @@ class JobMetrics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """How long each rank works alone in a step: a row per rank, a column per moment."""
+
+    times: tuple[float, ...]
+    ranks: tuple[int, ...]
+    cells: tuple[tuple[float | None, ...], ...]
+    """Milliseconds; None where nothing was told."""
+    revision: int
+    """Changes when there is more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How good one metric of a run became."""
 

@@ -27,6 +27,7 @@ from jumar.server.edge.auth import (
 )
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.endpoints import endpoint_values
+from jumar.server.web.ran_in import environments
 from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
 from jumar.server.web.timeline import timeline
@@ -196,11 +197,13 @@ async def job_page(
     values["shown"] = await run_in_threadpool(_shown_log, site, record, node, rank, at)
     rows = spec_rows(record)
     if values["can_change"]:
-        values |= {"spec_rows": rows, **await endpoint_values(request, site, opened)}
+        ran_in = await run_in_threadpool(environments, site, record.id)
+        values |= {"spec_rows": rows, "ran_in": ran_in}
+        values |= await endpoint_values(request, site, opened)
     else:
         # Who was given a link sees what ran, not what else its user has told the job.
         shared = [row for row in rows if row.label not in _OWN_ROWS]
-        values |= {"spec_rows": shared, "endpoints": [], "ssh_host": ""}
+        values |= {"spec_rows": shared, "endpoints": [], "ssh_host": "", "ran_in": []}
     return render(request, "job.html", values, user=user)
 
 
