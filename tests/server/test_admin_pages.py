@@ -100,6 +100,10 @@ def test_a_failed_cuda_job_is_ported_and_run_again_with_one_button(running: Runn
     made = running.ask("POST", f"/jobs/{job.id}/port", body=b"", headers=FORM)
     spec = running.site.service.spec_of(made.headers["Location"].rpartition("/")[2])
     assert (spec.auto_port, str(spec.device)) == (True, "sim:1")
+    (proof,) = spec.after
+    proven = running.site.service.spec_of(proof.removeprefix("ok:"))
+    assert str(proven.command).endswith('"$JUMAR_JOB_DIR/ported" --prove -- train')
+    assert str(proven.device) == "cpu:1"
 
 
 def test_a_card_on_hold_is_given_to_nobody_also_after_a_restart(running: Running) -> None:
