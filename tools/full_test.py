@@ -128,6 +128,11 @@ PARTS = (
         ((sys.executable, "tools/full_trackers.py"),),
     ),
     Part(
+        "pages",
+        "200 open pages on 50 running jobs: under 300 MB and one core, no line lost or doubled; first views, 20 charts",
+        ((sys.executable, "tools/full_pages.py"), (sys.executable, "bench/web.py")),
+    ),
+    Part(
         "objects",
         "100,000 objects pushed, listed, counted, synced, pulled, compared, deleted",
         ((sys.executable, "tools/full_objects.py", "--count", "100000"),),

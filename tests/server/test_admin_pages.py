@@ -1,10 +1,13 @@
 """What administrators see and do in a browser, and how jobs are tagged, sorted and ported from their pages."""
 
 import re
+from urllib.parse import urlencode
 
 from tests.server.conftest import Running, wait_for
 
-from jumar.spec.states import AttemptState
+from jumar.jobs.holds import Holds
+from jumar.jobs.roster import Roster
+from jumar.spec.states import AttemptState, JobState
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -97,3 +100,61 @@ def test_a_failed_cuda_job_is_ported_and_run_again_with_one_button(running: Runn
     made = running.ask("POST", f"/jobs/{job.id}/port", body=b"", headers=FORM)
     spec = running.site.service.spec_of(made.headers["Location"].rpartition("/")[2])
     assert (spec.auto_port, str(spec.device)) == (True, "sim:1")
+    (proof,) = spec.after
+    proven = running.site.service.spec_of(proof.removeprefix("ok:"))
+    assert str(proven.command).endswith('"$JUMAR_JOB_DIR/ported" --prove -- train')
+    assert str(proven.device) == "cpu:1"
+
+
+def test_a_card_on_hold_is_given_to_nobody_also_after_a_restart(running: Running) -> None:
+    def put(name: str, card: str, why: str = "") -> int:
+        body = urlencode({"card": card, "why": why})
+        return post(running, f"/admin/cards/{name}", body, user="root")
+
+    assert put("hold", "sim/local/0", "the fan is loud") == 303
+    assert put("hold", "sim/local/99") == 404
+    assert put("hold", "nonsense") == 422
+    assert "the fan is loud" in running.ask("GET", "/", user="ann").text
+    holder = running.running_job(device="sim:7")
+    job = running.submit(device="sim:1")
+    waiting = running.site.service.get(job.id).waiting
+    assert waiting is not None
+    assert "1 of them is on hold" in waiting.text
+    kept = Roster(None, lambda: None)
+    Holds(running.home / "holds.json", kept, ())
+    assert [card.id for _, card in kept.holds] == [0]
+    assert put("release", "sim/local/0") == 303
+    assert put("release", "sim/local/0") == 404
+    running.hint(job.id)
+    running.wait(job.id, JobState.RUNNING)
+    running.finish(holder.id)
+
+
+def test_a_user_has_a_quota_of_their_own_and_loses_a_token_on_the_page(running: Running) -> None:
+    def set_quota(devices: str, user: str = "ann") -> int:
+        return post(running, f"/admin/users/{user}/quota", f"devices={devices}", user="root")
+
+    assert [set_quota("2"), set_quota("many"), set_quota("2", "nobody")] == [303, 422, 404]
+    first = running.running_job(device="sim:2")
+    job, others = running.submit(device="sim:1"), running.running_job("bob", device="sim:3")
+    waiting = running.site.service.get(job.id).waiting
+    assert waiting is not None
+    assert "2" in waiting.text
+    assert waiting.cause == "limit"
+    too_big = running.submit(device="sim:3")
+    explained = running.site.service.get(too_big.id).waiting
+    assert explained is not None
+    assert explained.cause == "never"
+    assert set_quota("") == 303
+    running.wait(job.id, JobState.RUNNING)
+    for one in (first, others):
+        running.finish(one.id)
+    running.tokens["lost"] = running.api(
+        "POST", "/tokens", body={"label": "laptop"}, user="bob"
+    ).json["token"]
+    page = running.ask("GET", "/admin/users/bob", user="root").text
+    token = re.findall(r"/admin/users/bob/tokens/(\w+)/revoke", page)[0]
+    assert running.api("GET", "/me", user="lost").status == 200
+    assert post(running, f"/admin/users/bob/tokens/{token}/revoke", user="root") == 303
+    assert running.api("GET", "/me", user="lost").status == 401
+    assert post(running, "/admin/users/bob/quota", "devices=1", user="ann") == 403

@@ -1,5 +1,9 @@
 """Every page in a real browser: in both languages, light and dark, on a phone, usable by everybody, and small."""
 
+import json
+from pathlib import Path
+from urllib.parse import urlencode
+
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore
 from playwright.sync_api import BrowserContext, Page, expect
 from tests.server.conftest import Running
@@ -7,34 +11,96 @@ from tests.server.test_browser import browser as browser
 from tests.server.test_browser import context as context
 from tests.server.test_browser import page as page
 
+from jumar.server.api.alerts import keep_alerts
+from jumar.spec.devices import CardRef
+from jumar.spec.metrics import Alert
 from jumar.spec.states import AttemptState
 
 MOST_BYTES = 150_000
+EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+EVIL_NAME = "<img src=x onerror=alert(3)>.txt"
 SERIOUS = ("serious", "critical")
+
+
+def make_hostile(running: Running, job: str, folder: Path) -> list[str]:
+    """All that people and their jobs can write, written by somebody who means ill; the files to be opened."""
+    notebook = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {},
+        "cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": [EVIL]},
+            {
+                "cell_type": "code",
+                "metadata": {},
+                "source": [EVIL],
+                "execution_count": 1,
+                "outputs": [
+                    {"output_type": "display_data", "metadata": {}, "data": {"text/html": [EVIL]}}
+                ],
+            },
+        ],
+    }
+    files = {
+        "note.ipynb": json.dumps(notebook),
+        "table.csv": f"step,{EVIL}\n1,{EVIL}\n",
+        "values.json": json.dumps({EVIL: EVIL}),
+        "picture.svg": f'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script>{EVIL}</svg>',
+        EVIL_NAME: EVIL,
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    (folder / "runs").mkdir(exist_ok=True)
+    told = {"metrics": {EVIL: 1}, "step": 1, "params": {EVIL: EVIL}}
+    (folder / "runs" / "wandb-a.jsonl").write_text(json.dumps(told) + "\n")
+    service = running.site.service
+    values: dict[str, float | str] = {"axis": EVIL, "at": 1.0}
+    keep_alerts(
+        service.sampler.alerts_path(job),
+        [Alert(kind="not-finite", name=EVIL, since=1.0, values=values)],
+    )
+    service.holds.put("sim", CardRef("local", 7), by="root", why=EVIL)
+    return list(files)
 
 
 def pages_of(running: Running) -> list[str]:
     """All that there are, with something on each."""
-    job = running.running_job("root", name="wide-" + "x" * 100, device="sim:2")
-    running.log_path(job.id).write_text("step 1 loss 0.5\n\x1b[31mstep 2\x1b[0m loss 0.4\n")
+    job = running.running_job(
+        "root",
+        name="wide-" + "x" * 100,
+        device="sim:2",
+        command=["train", EVIL],
+        environment={"WORDS": EVIL},
+    )
+    log = running.log_path(job.id)
+    log.write_text(f"step 1 loss 0.5\n\x1b[31mstep 2\x1b[0m loss 0.4\n{EVIL}\n")
     running.site.service.tag(job.id, ["baseline", "night"])
+    files = make_hostile(running, job.id, log.parents[2])
     failed = running.running_job("root", name="breaks")
     log = running.log_path(failed.id)
     log.write_text('Traceback (most recent call last):\n  File "t.py", line 1\nValueError: no\n')
-    (log.parents[2] / "loss.csv").write_text("step,loss\n1,0.5\n")
-    running.finish(failed.id, AttemptState.FAILED, exit_code=1, reason="rank 0 exited with code 1")
+    running.finish(failed.id, AttemptState.FAILED, exit_code=1, reason=EVIL, tail=EVIL)
     waits = running.submit("root", name="waits", device="sim:8")
     running.site.accounts.links.new("root", (job.id,), None)
+    previews = [f"/jobs/{job.id}/files?{urlencode({'path': name})}" for name in files]
     return [
         *("/", "/jobs", "/jobs?state=lost", "/submit", "/compare", f"/compare?job={job.id}"),
+        f"/compare?job={job.id}&job={failed.id}",
         *(f"/jobs/{job.id}", f"/jobs/{failed.id}", f"/jobs/{waits.id}", f"/submit?from={job.id}"),
-        *(f"/jobs/{failed.id}/files", f"/jobs/{failed.id}/files?path=loss.csv"),
-        *("/account", "/links", "/repos", f"/evaluation?job={job.id}"),
-        *("/admin/users", "/admin/cards", "/admin/audit", "/login", "/register"),
+        *(f"/jobs/{job.id}/files", *previews),
+        *("/alerts", "/account", "/links", "/repos", f"/evaluation?job={job.id}"),
+        *(
+            "/admin/users",
+            "/admin/users/bob",
+            "/admin/cards",
+            "/admin/audit",
+            "/login",
+            "/register",
+        ),
     ]
 
 
-def test_every_page_fits_has_no_error_and_is_usable_by_everybody(
+def test_every_page_fits_is_usable_by_everybody_and_runs_nothing_that_others_wrote(
     running: Running, context: BrowserContext, page: Page
 ) -> None:
     context.clear_cookies()
@@ -58,8 +124,9 @@ def test_every_page_fits_has_no_error_and_is_usable_by_everybody(
                 for one in violations
                 if one["impact"] in SERIOUS
             ]
-            if bad or wide > 390:
-                found[f"{path} {language} {scheme}"] = (wide, bad)
+            made = page.locator("[onerror], main script, main svg script, iframe").count()
+            if bad or wide > 390 or made:
+                found[f"{path} {language} {scheme}"] = (wide, made, bad)
     assert found == {}
 
 

@@ -184,6 +184,9 @@ def test_what_is_wrong_with_a_training_is_shown_and_told_once(running: Running, 
     alerts = running.api("GET", f"/jobs/{job.id}/metrics", user="root").json["alerts"]
     assert {one["kind"] for one in alerts} == {"not-finite", "idle-card"}
     assert all(one["since"] for one in alerts)
+    assert {one["job"] for one in running.api("GET", "/alerts", user="root").json} == {job.id}
+    assert running.api("GET", "/alerts", user="bob").json == []
+    assert "is NaN or infinite" in running.ask("GET", "/alerts", user="root").text
     assert running.api("GET", f"/jobs/{well.id}/metrics", user="root").json["alerts"] == []
     # A file that somebody has spoilt is no alerts; that of a job that is removed goes with it.
     path = running.site.service.sampler.alerts_path(job.id)

@@ -9,6 +9,7 @@ import logging
 import threading
 import urllib.parse
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -18,7 +19,7 @@ from jumar.notify import post as posting
 from jumar.notify.messages import refusal, request
 from jumar.notify.post import NotSent, post
 from jumar.notify.sending import Sender
-from jumar.notify.webhooks import Webhook
+from jumar.notify.webhooks import Webhook, Webhooks
 from jumar.spec.states import AttemptState
 
 SECRET = "SEC-0123456789"
@@ -194,3 +195,19 @@ def test_each_chat_gets_its_own_form() -> None:
     assert refusal("wecom", 200, b"[]") is not None
     assert refusal("slack", 200, b"ok") is None
     assert refusal("slack", 404, b"no_service") == "HTTP status 404"
+
+
+def test_who_wanted_all_events_before_there_were_alerts_gets_those_too(tmp_path: Path) -> None:
+    same = {"user": "ann", "kind": "slack", "url": "https://x.example/1", "secret": ""}
+    same |= {"language": "en", "anywhere": False}
+    told = (["done", "failed", "preempted", "sweep"], ["done", "failed"])
+    rows = [{**same, "id": str(n), "events": events} for n, events in enumerate(told)]
+    (tmp_path / "webhooks.json").write_text(json.dumps(rows))
+    everything, some = Webhooks(tmp_path).all()
+    assert "alert" in everything.events
+    assert list(some.events) == told[1]
+    # Who chooses so today keeps to it.
+    hooks = Webhooks(tmp_path)
+    hooks.add("bob", kind="slack", url="https://x.example/2", events=tuple(told[0]))
+    assert list(Webhooks(tmp_path).of("bob")[0].events) == told[0]
+    assert "alert" in Webhooks(tmp_path).of("ann")[0].events

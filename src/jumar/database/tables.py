@@ -173,6 +173,14 @@ group_members = Table(
     Column("share", Float, nullable=False),
 )
 
+# Who is not in it may hold what everybody may (`user_limit`).
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("user", String(64), ForeignKey("users.name"), primary_key=True),
+    Column("devices", Integer, nullable=False),
+)
+
 # Card-seconds of attempts that have ended, by the day (UTC). It outlives the jobs: who removes them
 # has still used the cards.
 card_use = Table(

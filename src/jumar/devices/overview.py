@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jumar.spec.devices import Card, CardProcess
+from jumar.spec.devices import Card, CardHold, CardProcess
 from jumar.spec.records import CardUse
 
 
@@ -39,6 +39,8 @@ class CardView:
     user: str | None = None
     since: float | None = None
     processes: tuple[SeenProcess, ...] = ()
+    hold: CardHold | None = None
+    """An administrator keeps it from being given out."""
 
     @property
     def is_taken(self) -> bool:
@@ -74,6 +76,7 @@ def _view(card: Card | None, use: CardUse | None, key: tuple[str, int]) -> CardV
         user=use.user if use else None,
         since=use.since if use else None,
         processes=tuple(_seen(process, holder) for process in _processes(card, use)),
+        hold=use.hold if use else None,
     )
 
 

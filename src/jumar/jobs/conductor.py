@@ -308,7 +308,7 @@ class Conductor:
             self.pool,
             standing.holding,
             now=now,
-            user_limit=self._limits.user,
+            user_limit=self.roster.user_limit,
             running_limit=self._limits.running,
         )
         # Where a site's own scheduler decides, it is given all of them.

@@ -16,7 +16,13 @@ from jumar.jobs.finding import PageQuery
 from jumar.jobs.limits import Limits
 from jumar.jobs.roster import Roster, would_be_queued
 from jumar.jobs.rows import JobRow
-from jumar.jobs.scheduling.forecast import beside_others, drained, engine_lost, explain
+from jumar.jobs.scheduling.forecast import (
+    beside_holds,
+    beside_others,
+    drained,
+    engine_lost,
+    explain,
+)
 from jumar.jobs.scheduling.records import Pool, QueuedJob
 from jumar.jobs.scheduling.use import day_of
 from jumar.jobs.share import report, used_by
@@ -142,7 +148,7 @@ class Overview:
             for job in self._roster.active()
             for card in job.attempt.cards
         }
-        foreign = self._roster.foreign
+        foreign, holds = self._roster.foreign, self._roster.holds
         uses: list[CardUse] = []
         for card in engine.cards():
             use = CardUse(
@@ -151,6 +157,7 @@ class Overview:
                 node=card.node,
                 name=card.name,
                 foreign=foreign.get((card.kind, card.ref), ()),
+                hold=holds.get((card.kind, card.ref)),
             )
             job = holders.get((card.kind, card.ref))
             if job is not None:
@@ -188,11 +195,12 @@ class Overview:
             self._pool,
             standing.holding,
             now=now,
-            user_limit=self._limits.user,
+            user_limit=self._roster.user_limit,
             running_limit=self._limits.running,
             shares=standing.queue.shares,
         )
         if waiting.cause in ("cards", "kept"):
             waiting = beside_others(waiting, job.kind, self._roster.foreign)
+            waiting = beside_holds(waiting, job.kind, self._roster.holds)
         drain = self._draining.now()
         return waiting if drain is None else drained(waiting, drain)

@@ -15,11 +15,18 @@ from jumar.engine.base import SEND_LIMIT_S, Attempt, Engine, HasCards
 from jumar.jobs.held import HeldJobs
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.cards import KindCards
-from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob
+from jumar.jobs.scheduling.records import (
+    OwnLimits,
+    Pool,
+    QueuedJob,
+    RunningJob,
+    UserLimit,
+    limit_of,
+)
 from jumar.jobs.scheduling.turns import FairLine, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.causes import Cause
-from jumar.spec.devices import CardProcess, CardRef
+from jumar.spec.devices import CardHold, CardProcess, CardRef
 from jumar.spec.job import JobSpec
 from jumar.spec.states import JobState
 
@@ -119,7 +126,8 @@ class Roster:
         `on_change` is called when a job may start, or must be looked at; `user_limit`: how many devices
         one user may hold."""
         self._placing, self._elsewhere = placing, elsewhere
-        self._user_limit = user_limit
+        self._usual_limit = user_limit
+        self.user_limit: UserLimit = user_limit
         self._on_change = on_change
         self._lock = threading.Lock()
         self._kinds = {kind: KindCards(nodes, ()) for kind, nodes in pool.items()}
@@ -133,6 +141,7 @@ class Roster:
         """By job in the line: those that made room for it and do not start before it."""
         self._active: dict[str, ActiveJob] = {}
         self.foreign: Mapping[tuple[str, CardRef], tuple[CardProcess, ...]] = {}
+        self.holds: Mapping[tuple[str, CardRef], CardHold] = {}
         """By kind and card: processes that belong to no job. Replaced, never changed."""
         # A kind may be gone from the machine while a job of an earlier life still holds it.
         self._all = {kind: sum(map(len, nodes.values())) for kind, nodes in pool.items()}
@@ -217,6 +226,22 @@ class Roster:
             self._version += is_news
         if is_news:
             self._on_change()
+
+    def allow(self, quotas: Mapping[str, int]) -> None:
+        """These users may hold so many devices; all others what everybody may."""
+        with self._lock:
+            self.user_limit = OwnLimits(self._usual_limit, quotas) if quotas else self._usual_limit
+            self._chances += 1
+            self._version += 1
+        self._on_change()
+
+    def hold(self, holds: Mapping[tuple[str, CardRef], CardHold]) -> None:
+        """Nobody is given these cards from now on."""
+        with self._lock:
+            self.holds = holds
+            self._chances += 1
+            self._version += 1
+        self._on_change()
 
     def forget(self) -> None:
         """A job that was over is gone: lists have changed."""
@@ -322,7 +347,7 @@ class Roster:
         held = {(job.kind, card) for job in running for card in job.cards}
         return tuple(
             RunningJob(f"foreign:{kind}:{card.node}:{card.id}", "", kind, (card,), ends_by=None)
-            for kind, card in self.foreign
+            for kind, card in {**self.foreign, **self.holds}
             if (kind, card) not in held
         )
 
@@ -331,7 +356,8 @@ class Roster:
         return FairLine(self._can_ever_start), elsewhere
 
     def _can_ever_start(self, job: QueuedJob) -> bool:
-        if self._user_limit is not None and job.needs > self._user_limit:
+        limit = limit_of(self.user_limit, job.user)
+        if limit is not None and job.needs > limit:
             return False
         cards = self._kinds.get(job.kind)
         return cards is not None and cards.could_ever_hold(job.count, job.nodes)

@@ -18,6 +18,7 @@ from jumar.spec.usage import JobUsage
 
 log = logging.getLogger(__name__)
 PERIOD_S = 2.0
+_ALERTS = ".alerts.json"
 _CARD_COST = 20.0
 """Cards are asked for at most a twentieth of the time."""
 _GB = 1e9
@@ -74,7 +75,15 @@ class Sampler:
 
     def alerts_path(self, job: str) -> Path:
         """Where what was found wrong with a job is kept."""
-        return self._folder / f"{job}.alerts.json"
+        return self._folder / f"{job}{_ALERTS}"
+
+    def alerted(self) -> list[str]:
+        """The jobs with which something was found wrong, the latest first."""
+        found: list[tuple[float, str]] = []
+        for path in self._folder.glob(f"*{_ALERTS}"):
+            with suppress(FileNotFoundError):
+                found.append((path.stat().st_mtime, path.name.removesuffix(_ALERTS)))
+        return [job for _, job in sorted(found, reverse=True)]
 
     def _path(self, job: str) -> Path:
         return self._folder / f"{job}.jsonl"

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.engine.base import CarriesData, Engine, RunsBeside
+from jumar.engine.base import CarriesData, Engine, HasCards, RunsBeside
 from jumar.engine.files import OffersFiles
 from jumar.engine.shared.files import folders_elsewhere
 from jumar.engine.shared.jobfiles import SharedFiles
@@ -31,8 +31,10 @@ from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.engines import Engines
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
+from jumar.jobs.holds import Holds
 from jumar.jobs.limits import Limits
 from jumar.jobs.overview import Overview
+from jumar.jobs.quotas import Quotas
 from jumar.jobs.recovery import Recovery
 from jumar.jobs.removal import Removals
 from jumar.jobs.results import last_attempt
@@ -91,6 +93,7 @@ class JobService:
         self._files = first.files if isinstance(first, OffersFiles) else SharedFiles(folder)
         self.diagnoses = Diagnoses(self._files)
         self._half_life_days = half_life_days
+        self.limits = limits
         self.archives = CodeArchives(home / "code")
         self.templates = Templates(database)
         self._conductor = Conductor(
@@ -105,6 +108,8 @@ class JobService:
         )
         roster = self._conductor.roster
         self.draining, self.foreign = self._conductor.draining, self._conductor.foreign
+        seen_cards = engines.placing.cards() if isinstance(engines.placing, HasCards) else ()
+        self.holds = Holds(home / "holds.json", roster, seen_cards)
         self._sweep = (
             None
             if sweep is None
@@ -128,6 +133,7 @@ class JobService:
         self.ended, self.used, self.preview = seen.ended, seen.used, seen.preview
         self.tag, self.tags = seen.tag, seen.tags
         self.groups = Groups(database, roster.share_out)
+        self.quotas = Quotas(database, roster.allow)
         self.sampler = Sampler(engines.placing, roster, home / "usage")
         self._removals = Removals(database, self._files, roster, self.sampler.forget)
         self.retention = Retention(database, self._removals, home, keep_days)
@@ -173,6 +179,7 @@ class JobService:
         past = ledger.load_use(self._database, float(self._half_life_days * DAY_S), time.time())
         self._conductor.roster.remember_use(past)
         self.groups.load()
+        self.quotas.load()
 
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""

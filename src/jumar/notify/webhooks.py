@@ -4,7 +4,7 @@ import json
 import secrets
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -15,6 +15,8 @@ from jumar.spec.webhooks import EVENTS, KINDS, WebhookRecord
 from jumar.wholefile import write_whole
 
 _MOST_EACH = 10
+_FORMAT = 2
+"""Of the file. The first was a plain list, from before there was `alert`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ class Webhooks:
             self._write(tuple(hook for hook in self._all if hook is not gone))
 
     def _write(self, hooks: tuple[Webhook, ...]) -> None:
-        text = json.dumps([asdict(hook) for hook in hooks])
+        text = json.dumps({"format": _FORMAT, "webhooks": [asdict(hook) for hook in hooks]})
         write_whole(self._path, text, private=True, durable=True)
         self._all = hooks
 
@@ -138,11 +140,20 @@ def _check(kind: str, url: str, secret: str, events: tuple[str, ...], *, anywher
 
 def _read(path: Path) -> tuple[Webhook, ...]:
     try:
-        values = cast("list[dict[str, Any]]", json.loads(path.read_text("utf-8")))
-        return tuple(Webhook(**value) for value in values)
+        said = json.loads(path.read_text("utf-8"))
+        if isinstance(said, list):
+            first = cast("list[dict[str, Any]]", said)
+            return tuple(_with_alerts(Webhook(**value)) for value in first)
+        return tuple(Webhook(**value) for value in cast("dict[str, Any]", said)["webhooks"])
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise HomeUnusable(
             f"cannot read {path}: {type(error).__name__}", hint="move it away, then try again"
         ) from error
+
+
+def _with_alerts(hook: Webhook) -> Webhook:
+    """Who wanted to be told of everything there was is told of what came later, too."""
+    earlier = tuple(event for event in EVENTS if event != "alert")
+    return replace(hook, events=EVENTS) if tuple(hook.events) == earlier else hook

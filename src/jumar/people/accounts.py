@@ -12,6 +12,7 @@ from jumar.database.tables import (
     jobs,
     login_codes,
     oidc_identities,
+    quotas,
     share_links,
     ssh_keys,
     tokens,
@@ -199,7 +200,7 @@ class Accounts:
                 raise Conflict(
                     f"{name} was approved before", hint="to suspend them, make them pending"
                 )
-            for table in (tokens, login_codes, ssh_keys, share_links, oidc_identities):
+            for table in (tokens, login_codes, ssh_keys, share_links, oidc_identities, quotas):
                 connection.execute(delete(table).where(table.c.user == name))
             connection.execute(delete(users).where(users.c.name == name))
 

@@ -19,6 +19,7 @@ from jumar.server.api import (
     files,
     groups,
     images,
+    job_alerts,
     jobs,
     links,
     logs,
@@ -30,6 +31,7 @@ from jumar.server.api import (
     repos,
     s3,
     ssh_keys,
+    steps,
     stores,
     tokens,
     usage,
@@ -58,12 +60,25 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
-    job_modules = (jobs, logs, metrics, evaluation, usage, files, why, beside, endpoints, code)
+    job_modules = (
+        jobs,
+        logs,
+        metrics,
+        steps,
+        evaluation,
+        usage,
+        files,
+        why,
+        beside,
+        endpoints,
+        code,
+    )
     for module in (
         cards,
         images,
         drain,
         webhooks,
+        job_alerts,
         *job_modules,
         users,
         tokens,

@@ -179,6 +179,7 @@ class Wait(StrEnum):
     YIELDS = "yields"
     DRAIN = "drain"
     FOREIGN = "foreign"
+    ON_HOLD = "on-hold"
     PLACE = "place"
     PUT_AHEAD = "put-ahead"
     PUT_LAST = "put-last"
@@ -212,6 +213,8 @@ WAIT_FORMS: Mapping[Wait, tuple[Form, ...]] = {
     Wait.DRAIN: ((), ("why",)),
     # Cards that processes use which belong to no job; whose they are.
     Wait.FOREIGN: (("used", "by"),),
+    # Cards that an administrator keeps from being given out.
+    Wait.ON_HOLD: (("held",),),
     Wait.PLACE: (("place",),),
     Wait.PUT_AHEAD: (("jobs",),),
     Wait.PUT_LAST: ((),),

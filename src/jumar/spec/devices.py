@@ -55,6 +55,15 @@ def card_names(cards: Iterable[CardRef]) -> list[str]:
     return [str(card.id) if card.node == LOCAL_NODE else f"{card.node}/{card.id}" for card in cards]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardHold:
+    """Why a card is not given out, and who said so."""
+
+    by: str
+    why: str = ""
+    since: float
+
+
 @dataclass(frozen=True, slots=True)
 class CardProcess:
     """One process seen on a card."""

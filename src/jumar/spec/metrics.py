@@ -51,6 +51,17 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobAlert:
+    """An alert in a list of those of many jobs."""
+
+    job: str
+    job_name: str
+    user: str
+    state: str
+    alert: Alert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobMetrics:
     """The metrics that were found in a job's files, and those that it tracks itself."""
 
@@ -62,6 +73,18 @@ class JobMetrics:
     runs: tuple[OwnRun, ...] = ()
     """Those that it tracks itself."""
     alerts: tuple[Alert, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """How long each rank works alone in a step: a row per rank, a column per moment."""
+
+    times: tuple[float, ...]
+    ranks: tuple[int, ...]
+    cells: tuple[tuple[float | None, ...], ...]
+    """Milliseconds; None where nothing was told."""
+    revision: int
+    """Changes when there is more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.spec.causes import Values
-from jumar.spec.devices import LOCAL_NODE, CardProcess, CardRef
+from jumar.spec.devices import LOCAL_NODE, CardHold, CardProcess, CardRef
 from jumar.spec.states import AttemptState, JobState
 
 
@@ -194,6 +194,8 @@ class CardUse:
     since: float | None = None
     foreign: tuple[CardProcess, ...] = ()
     """Processes that use it and belong to no job: it is not given out."""
+    hold: CardHold | None = None
+    """An administrator keeps it from being given out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

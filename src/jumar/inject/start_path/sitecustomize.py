@@ -35,9 +35,10 @@ def _start() -> None:
 
         resuming.install()
     if "JUMAR_JOB_DIR" in os.environ and os.environ.get("JUMAR_TRACK") != "off":
-        from jumar_start import tracking
+        from jumar_start import ran_in, tracking
 
         tracking.install()
+        ran_in.note()
     if os.environ.get("JUMAR_DETERMINISTIC") == "1":
         from jumar_start import repeatable
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from jumar.jobs.scheduling.cards import KindCards
-from jumar.jobs.scheduling.records import USUAL_PRIORITY
+from jumar.jobs.scheduling.records import USUAL_PRIORITY, UserLimit, limit_of
 from jumar.jobs.scheduling.schedule import (
     Holdings,
     Pass,
@@ -54,7 +54,7 @@ def explain(
     running: Iterable[RunningJob],
     *,
     now: float,
-    user_limit: int | None,
+    user_limit: UserLimit,
     running_limit: int | None = None,
     shares: Shares | None = None,
     clock: Clock = local_clock,
@@ -78,7 +78,7 @@ def explain(
         case Refusal.NEVER_FITS:
             cause, parts = "never", [_too_small(job, pool, cards)]
         case Refusal.NEVER_ALLOWED:
-            values = {"needs": job.needs, "limit": user_limit or 0}
+            values = {"needs": job.needs, "limit": limit_of(user_limit, job.user) or 0}
             cause, parts = "never", [WaitPart(Wait.NEVER_ALLOWED, values)]
         case _:
             in_line = [WaitPart(Wait.PLACE, {"place": place}), *overtaken.parts()]
@@ -136,6 +136,16 @@ def engine_lost(job: QueuedJob) -> Waiting:
             total=0,
         )
     )
+
+
+def beside_holds(waiting: Waiting, kind: str, holds: Iterable[tuple[str, CardRef]]) -> Waiting:
+    """Why a job waits for cards of which some are on hold."""
+    count = sum(of_kind == kind for of_kind, _ in holds)
+    if not count:
+        return waiting
+    first, *others = waiting.parts
+    part = WaitPart(Wait.ON_HOLD, {"held": count})
+    return _told_anew(replace(waiting, parts=(first, part, *others)))
 
 
 def _told_anew(waiting: Waiting, clock: Clock = local_clock) -> Waiting:
@@ -213,7 +223,7 @@ def _foresee(
     running: Iterable[RunningJob],
     *,
     now: float,
-    user_limit: int | None,
+    user_limit: UserLimit,
     running_limit: int | None,
 ) -> float | None:
     running = tuple(running)
@@ -255,13 +265,14 @@ def _too_small(job: QueuedJob, pool: Pool, cards: KindCards) -> WaitPart:
 def _over_limit(job: QueuedJob, decided: Pass) -> WaitPart:
     first, holdings = decided.held[job.user], decided.holdings
     behind = {} if first.job_id == job.job_id else {"job": first.job_id}
-    if holdings.user_limit is None or decided.why_held[job.user] is Refusal.TOO_MANY_JOBS:
+    limit = limit_of(holdings.user_limit, job.user)
+    if limit is None or decided.why_held[job.user] is Refusal.TOO_MANY_JOBS:
         return WaitPart(Wait.RUNNING_LIMIT, {"limit": holdings.running_limit or 0, **behind})
     kept = decided.kept_for(job.user)
     return WaitPart(
         Wait.DEVICE_LIMIT,
         {
-            "limit": holdings.user_limit,
+            "limit": limit,
             "used": holdings.in_use.get(job.user, 0),
             **({"kept": kept} if kept else {}),
             **(behind or {"needs": job.needs}),

@@ -16,6 +16,24 @@ USUAL_PRIORITY = 100
 
 
 @dataclass(frozen=True, slots=True)
+class OwnLimits:
+    """How many devices users may hold, where some have a number of their own."""
+
+    usual: int | None
+    """Of all others."""
+    by_user: Mapping[str, int]
+
+
+UserLimit = int | OwnLimits | None
+"""How many devices, of all kinds, the running jobs of one user may hold; None: as many as there are."""
+
+
+def limit_of(limit: UserLimit, user: str) -> int | None:
+    """What one user may."""
+    return limit.by_user.get(user, limit.usual) if isinstance(limit, OwnLimits) else limit
+
+
+@dataclass(frozen=True, slots=True)
 class QueuedJob:
     """A job that waits for `count` cards of one kind on each of `nodes` different nodes."""
 

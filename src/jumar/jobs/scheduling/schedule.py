@@ -66,7 +66,14 @@ from itertools import chain
 from jumar.jobs.scheduling.backfill import Reservation
 from jumar.jobs.scheduling.cards import KindCards
 from jumar.jobs.scheduling.preemption import victims
-from jumar.jobs.scheduling.records import Pool, QueuedJob, RunningJob, Start
+from jumar.jobs.scheduling.records import (
+    Pool,
+    QueuedJob,
+    RunningJob,
+    Start,
+    UserLimit,
+    limit_of,
+)
 from jumar.spec.devices import CardRef
 
 __all__ = [
@@ -104,7 +111,7 @@ def decide(
     running: Iterable[RunningJob],
     *,
     now: float,
-    user_limit: int | None,
+    user_limit: UserLimit,
     running_limit: int | None = None,
 ) -> Decision:
     """Who of the line starts now, and who leaves so that another can. `queue` is in order already, as
@@ -128,7 +135,7 @@ class Holdings:
         pool: Pool,
         running: Iterable[RunningJob],
         *,
-        user_limit: int | None,
+        user_limit: UserLimit,
         running_limit: int | None = None,
     ) -> None:
         self.user_limit = user_limit
@@ -299,7 +306,8 @@ class Pass:
         return possible
 
     def _check_limit(self, job: QueuedJob) -> Refusal | None:
-        limit, most_jobs = self.holdings.user_limit, self.holdings.running_limit
+        limit = limit_of(self.holdings.user_limit, job.user)
+        most_jobs = self.holdings.running_limit
         if limit is None and most_jobs is None:
             return None
         if limit is not None and job.needs > limit:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jumar.jobs.scheduling.records import Line
+from jumar.jobs.scheduling.records import Line, UserLimit
 from jumar.jobs.scheduling.schedule import (
     Holdings,
     Pass,
@@ -159,7 +159,7 @@ def simulate(
     running: Iterable[RunningJob] = (),
     *,
     now: float,
-    user_limit: int | None,
+    user_limit: UserLimit,
     running_limit: int | None = None,
     work: Work | None = None,
     line: FirstCome | Fair | None = None,

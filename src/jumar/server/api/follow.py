@@ -25,6 +25,7 @@ POLL_S = 0.1
 KEEP_ALIVE_S = 15.0
 RIGHTS_S = 1.0
 """How often it is asked whether the follower may still follow."""
+_MANY = 50
 _BLOCK = 64 * 1024
 _SEND_BLOCK = 256 * 1024
 MOST_TAIL_BYTES = 16 << 20
@@ -156,6 +157,7 @@ class Follower:
         """All events, until the job is over, the client is gone, may no longer follow, or the server
         ends."""
         quiet_since = time.monotonic()
+        _following.add(self)
         try:
             while not self._site.closing.is_set():
                 refusal = await self._refusal()
@@ -182,6 +184,7 @@ class Follower:
                     yield b": keep-alive\n\n"
                 await self._pause()
         finally:
+            _following.discard(self)
             if self._log is not None:
                 self._log.close()
 
@@ -230,9 +233,14 @@ class Follower:
 
     async def _pause(self) -> None:
         try:
-            await asyncio.wait_for(self._site.closing.wait(), POLL_S)
+            pause_s = POLL_S * max(1.0, len(_following) / _MANY)
+            await asyncio.wait_for(self._site.closing.wait(), pause_s)
         except TimeoutError:
             return
+
+
+_following: set[Follower] = set()
+"""All that are under way: where there are many, each looks less often."""
 
 
 def _standing(record: JobSummary) -> dict[str, Any]:

@@ -40,6 +40,8 @@ _MOST_KEPT_POINTS = 4_000_000
 _LIVE_S = 15.0
 """What came since a look that long ago, or less, came now."""
 _MOST_ANSWERS = 64
+_FRESH_S = 1.0
+"""Pages ask each second: one look serves all that have the same job open."""
 # Reading holds the interpreter: one at a time, so that others are answered in between.
 READING = CapacityLimiter(1)
 Axis = Literal["step", "time"]
@@ -154,10 +156,24 @@ class _Answers:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Asked, tuple[int, bytes]] = OrderedDict()
+        self._looked: OrderedDict[str, tuple[float, Told]] = OrderedDict()
+
+    def _told(self, site: Site, job: str, seen: int | None) -> "Told":
+        """What the files tell. Who has not even seen what somebody else was told just now is told that."""
+        now = time.monotonic()
+        looked_at, told = self._looked.get(job, (-math.inf, None))
+        is_news = told is not None and not told.unread and seen not in (None, _revision(told))
+        if told is None or not is_news or now - looked_at > _FRESH_S:
+            told = read_files(site, job, BUDGET_BYTES)
+            self._looked[job] = (now, told)
+            self._looked.move_to_end(job)
+            while len(self._looked) > _MOST_ANSWERS:
+                self._looked.popitem(last=False)
+        return told
 
     def of(self, site: Site, asked: _Asked, seen: int | None) -> bytes | None:
         """None where nothing is new. Not by two threads at once."""
-        told = read_files(site, asked.job, BUDGET_BYTES)
+        told = self._told(site, asked.job, seen)
         revision = _revision(told)
         if seen == revision and not told.unread:
             return None

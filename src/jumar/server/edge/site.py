@@ -62,4 +62,9 @@ def site_of(connection: HTTPConnection) -> Site:
     return site
 
 
-SiteOf = Annotated[Site, Depends(site_of)]
+async def _site_of(connection: HTTPConnection) -> Site:
+    # Not the plain function: the framework would take a thread for it, with every request.
+    return site_of(connection)
+
+
+SiteOf = Annotated[Site, Depends(_site_of)]

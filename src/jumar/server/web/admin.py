@@ -12,6 +12,7 @@ from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.edge.auth import Admin
 from jumar.server.edge.site import SiteOf
 from jumar.server.web.render import render
+from jumar.spec.devices import CardRef
 from jumar.spec.duration import parse_duration
 
 router = APIRouter(prefix="/admin")
@@ -32,6 +33,38 @@ async def cards_page(request: Request, site: SiteOf, admin: Admin) -> Response:
         "cards": await run_in_threadpool(site.service.cards),
     }
     return render(request, "cards.html", values, user=admin)
+
+
+@router.post("/cards/hold")
+async def hold_card(
+    site: SiteOf,
+    admin: Admin,
+    card: Annotated[str, Form(max_length=300)],
+    why: Annotated[str, Form(max_length=500)] = "",
+) -> Response:
+    """Keep a card from being given out."""
+    kind, ref = _named(card)
+    put = site.service.holds.put
+    await run_in_threadpool(lambda: put(kind, ref, by=admin.name, why=why.strip()))
+    return RedirectResponse("/admin/cards", status_code=303)
+
+
+@router.post("/cards/release")
+async def release_card(
+    site: SiteOf, _admin: Admin, card: Annotated[str, Form(max_length=300)]
+) -> Response:
+    """Give a card out again."""
+    await run_in_threadpool(site.service.holds.lift, *_named(card))
+    return RedirectResponse("/admin/cards", status_code=303)
+
+
+def _named(card: str) -> tuple[str, CardRef]:
+    """`npu/local/3`, as the page writes it."""
+    kind, _, rest = card.partition("/")
+    node, _, number = rest.rpartition("/")
+    if not number.isdecimal():
+        raise BadInput(f"{card!r} is no card", hint="such as npu/local/3")
+    return kind, CardRef(node, int(number))
 
 
 @router.post("/drain")

@@ -27,11 +27,10 @@ from jumar.server.edge.auth import (
 )
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.endpoints import endpoint_values
+from jumar.server.web.ran_in import environments
 from jumar.server.web.render import is_fragment, render
 from jumar.server.web.spec_view import spec_rows
 from jumar.server.web.timeline import timeline
-from jumar.spec.devices import DeviceKind
-from jumar.spec.document import validate_spec
 from jumar.spec.duration import parse_duration
 from jumar.spec.records import JobPage, JobRecord, LogFile, StagingRecord
 from jumar.spec.staging import data_rows
@@ -196,11 +195,13 @@ async def job_page(
     values["shown"] = await run_in_threadpool(_shown_log, site, record, node, rank, at)
     rows = spec_rows(record)
     if values["can_change"]:
-        values |= {"spec_rows": rows, **await endpoint_values(request, site, opened)}
+        ran_in = await run_in_threadpool(environments, site, record.id)
+        values |= {"spec_rows": rows, "ran_in": ran_in}
+        values |= await endpoint_values(request, site, opened)
     else:
         # Who was given a link sees what ran, not what else its user has told the job.
         shared = [row for row in rows if row.label not in _OWN_ROWS]
-        values |= {"spec_rows": shared, "endpoints": [], "ssh_host": ""}
+        values |= {"spec_rows": shared, "endpoints": [], "ssh_host": "", "ran_in": []}
     return render(request, "job.html", values, user=user)
 
 
@@ -273,24 +274,6 @@ async def rerun(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
         site.service.rerun, opened.id, user=user.name, ranked=user.role == "admin"
     )
     return RedirectResponse(f"/jobs/{again.id}", status_code=303)
-
-
-@router.post("/jobs/{job}/port")
-async def port(opened: OpenedJob, site: SiteOf, user: Member) -> Response:
-    """Submit a job that asked for CUDA again, ported as it runs: on NPUs, or simulated ones where there are
-    none, which shows what of it is not supported. The new job is shown."""
-
-    def again() -> str:
-        spec = site.service.spec_of(opened.id)
-        kinds = {card.kind for card in site.service.cards()}
-        kind = DeviceKind.NPU if DeviceKind.NPU in kinds else DeviceKind.SIM
-        device = f"{kind}:{max(1, spec.device.count)}"
-        # Checked as a job file is: what cannot be ported is said.
-        ported = validate_spec({**spec.dump(), "auto_port": True, "device": device}, source="job")
-        ranked = user.role == "admin"
-        return site.service.submit(ported, user=user.name, ranked=ranked).id
-
-    return RedirectResponse(f"/jobs/{await run_in_threadpool(again)}", status_code=303)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

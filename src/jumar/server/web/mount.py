@@ -11,6 +11,7 @@ from starlette.types import Scope
 from jumar.server.web import (
     account,
     admin,
+    alerts,
     compare,
     endpoints,
     evaluation,
@@ -20,6 +21,7 @@ from jumar.server.web import (
     oidc,
     overview,
     people,
+    porting,
     publishing,
     repo_pages,
     ssh_keys,
@@ -44,6 +46,7 @@ def mount_pages(app: FastAPI) -> None:
     for module in (
         overview,
         admin,
+        alerts,
         links,
         account,
         submit,
@@ -54,6 +57,7 @@ def mount_pages(app: FastAPI) -> None:
         job_files,
         publishing,
         job_pages,
+        porting,
         people,
         training_form,
         repo_pages,

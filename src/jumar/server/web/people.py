@@ -1,13 +1,16 @@
-"""The page where administrators approve users, set roles and give out passwords."""
+"""The pages where administrators approve users, set roles and quotas, give out passwords and take back tokens."""
 
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
+from jumar.errors import BadInput, UserNotFound
+from jumar.server.api.tokens import revoke_token
 from jumar.server.api.users import known_users, reset_password, set_role
-from jumar.server.edge.auth import Admin
+from jumar.server.edge.auth import Admin, token_of
 from jumar.server.edge.site import SiteOf
 from jumar.server.web.render import render
 from jumar.spec.people import GivenPassword
@@ -19,6 +22,43 @@ router = APIRouter(prefix="/admin/users")
 async def users_page(request: Request, site: SiteOf, user: Admin) -> Response:
     """Who waits for approval, and everyone else."""
     return await _page(request, site, user)
+
+
+@router.get("/{name}")
+async def user_page(request: Request, site: SiteOf, user: Admin, name: str) -> Response:
+    """One person: what they may hold, and what lets them in."""
+
+    def look() -> dict[str, object]:
+        known = [one for one in known_users(site) if one.name == name]
+        if not known:
+            raise UserNotFound(f"no user {name[:64]!r}")
+        return {
+            "person": known[0],
+            "tokens": site.accounts.tokens.of(name, token_of(request)),
+            "quota": site.service.quotas.of(name),
+            "usual": site.service.limits.user,
+        }
+
+    return render(request, "user.html", await run_in_threadpool(look), user=user)
+
+
+@router.post("/{name}/quota")
+async def set_quota(
+    site: SiteOf, _admin: Admin, name: str, devices: Annotated[str, Form(max_length=16)] = ""
+) -> Response:
+    """How many devices they may hold; nothing: what everybody may."""
+    said = devices.strip()
+    if said and not said.isdecimal():
+        raise BadInput("a quota is a number of devices", hint="leave it empty for no quota")
+    await run_in_threadpool(site.service.quotas.put, name, int(said) if said else None)
+    return RedirectResponse(f"/admin/users/{quote(name)}", status_code=303)
+
+
+@router.post("/{name}/tokens/{token_id}/revoke")
+async def revoke(site: SiteOf, admin: Admin, name: str, token_id: str) -> Response:
+    """Nobody is let in with that token any more."""
+    await run_in_threadpool(revoke_token, site, admin, token_id)
+    return RedirectResponse(f"/admin/users/{quote(name)}", status_code=303)
 
 
 @router.post("/{name}/reset")

@@ -14,6 +14,7 @@ _HOOKS = {
     "swanlab": "swanlab_hooks",
     "torch.utils.tensorboard.writer": "board_hooks",
     "tensorboardX.writer": "board_hooks",
+    "torch.optim.optimizer": "step_times",
 }
 _STAND_INS = {
     "aim": "aim_stand_in.py",

@@ -4,6 +4,7 @@
 const Charts = (() => {
   // More than a chart has pixels.
   const MOST_POINTS = 800;
+  const HEIGHT = 180;
   const COLOURS = ["#0f8a7f", "#d9822b", "#5b6ee1", "#c2437a", "#7a8c1d", "#8a56c9", "#3a9bd1", "#b0532f"];
   const style = () => getComputedStyle(document.documentElement);
   const colour = (name) => style().getPropertyValue(name).trim();
@@ -35,51 +36,112 @@ const Charts = (() => {
   const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const moment = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" });
 
-  function options(host, title, curves, { log = false, time = false } = {}) {
-    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, font: "11px system-ui" };
+  function options(width, curves, { log = false, time = false } = {}, onCursor) {
+    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), size: 4 }, font: "11px system-ui" };
+    const across = { ...axis, size: 28 };
     return {
-      width: Math.max(220, host.clientWidth),
-      height: 190,
-      title,
+      width,
+      height: HEIGHT,
       scales: { x: { time }, y: { distr: log ? 3 : 1 } },
-      axes: [time ? { ...axis, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1000)) } : axis, { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) }],
-      legend: { show: true, live: true },
+      axes: [time ? { ...across, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1000)) } : across, { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) }],
+      legend: { show: false },
       cursor: { sync: { key: "job" }, drag: { x: true, y: false } },
+      hooks: { setCursor: [onCursor], setData: [onCursor] },
       series: [
-        time ? { label: "", value: (_, value) => (value === null ? "–" : moment.format(value * 1000)) } : { label: curves[0].axis },
+        {},
         ...curves.map((curve, index) => ({
-          label: curve.label ?? curve.name,
-          stroke: COLOURS[(curve.colour ?? index) % COLOURS.length],
+          stroke: shade(curve, index),
           width: 1.5,
           spanGaps: true,
           points: { show: curve.x.length < 40 },
-          value: (_, value) => short(value),
         })),
       ],
     };
   }
 
+  const shade = (curve, index) => COLOURS[(curve.colour ?? index) % COLOURS.length];
+
+  function made(name, parent, words = "") {
+    const element = document.createElement(name);
+    element.textContent = words;
+    parent.append(element);
+    return element;
+  }
+
+  function lastOf(values) {
+    for (let place = values.length - 1; place >= 0; place -= 1) {
+      if (values[place] !== null && values[place] !== undefined) return values[place];
+    }
+    return null;
+  }
+
   class Chart {
     constructor(host, title, settings = {}) {
       this.host = host;
-      this.title = title;
       this.settings = settings;
       this.plot = null;
       this.key = "";
+      this.curves = [];
+      const head = made("div", host);
+      head.className = "chart-head";
+      made("h3", head, title);
+      this.value = made("output", head);
+      this.body = made("div", host);
+      this.legend = made("ul", host);
+      this.legend.className = "legend";
     }
 
     draw(curves, smoothing = 0) {
       const shown = curves.map((curve) => ({ ...curve, y: smoothed(curve.y, smoothing) }));
       const data = joined(shown);
       const key = JSON.stringify([this.settings, shown.map((curve) => curve.label ?? curve.name), data[0].length < 40]);
+      this.curves = shown;
       if (this.plot && key === this.key) return this.plot.setData(data);
       this.plot?.destroy();
       this.key = key;
-      this.plot = new uPlot(options(this.host, this.title, shown, this.settings), data, this.host);
+      this.plot = new uPlot(options(this.width(), shown, this.settings, () => this.tell()), data, this.body);
+      this.list();
+      this.tell();
+    }
+
+    // One name for each of several curves; a click hides it.
+    list() {
+      this.legend.hidden = this.curves.length < 2;
+      this.legend.replaceChildren();
+      if (this.legend.hidden) return;
+      this.curves.forEach((curve, index) => {
+        const button = made("button", made("li", this.legend));
+        button.type = "button";
+        button.setAttribute("aria-pressed", "true");
+        made("i", button).style.background = shade(curve, index);
+        made("span", button, curve.label ?? curve.name);
+        made("b", button);
+        button.addEventListener("click", () => {
+          const show = button.getAttribute("aria-pressed") !== "true";
+          button.setAttribute("aria-pressed", String(show));
+          this.plot.setSeries(index + 1, { show });
+        });
+      });
+    }
+
+    // What the curves are under the cursor; where there is none, what they are now.
+    tell() {
+      if (!this.plot) return;
+      const at = this.plot.cursor.idx ?? null;
+      const [x, ...values] = this.plot.data;
+      const told = values.map((one) => short(at === null ? lastOf(one) : one[at]));
+      const place = at === null ? "" : this.settings.time ? moment.format(x[at] * 1000) : `${this.curves[0].axis ?? ""} ${short(x[at])}`;
+      const alone = this.curves.length === 1 ? told[0] : "";
+      this.value.textContent = [place, alone].filter(Boolean).join(" · ");
+      this.legend.querySelectorAll("b").forEach((element, index) => { element.textContent = told[index]; });
+    }
+
+    width() {
+      return Math.max(220, this.host.clientWidth);
     }
 
     resize() {
-      this.plot?.setSize({ width: Math.max(220, this.host.clientWidth), height: 190 });
+      this.plot?.setSize({ width: this.width(), height: HEIGHT });
     }
 
     destroy() {

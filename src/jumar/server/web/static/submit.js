@@ -59,17 +59,24 @@
     return new Blob([...parts, new Uint8Array(1024)], { type: "application/x-tar" });
   }
 
-  function chosen(input) {
-    const named = [...input.files].map((file) => {
-      const path = file.webkitRelativePath.split("/").slice(1).join("/") || file.name;
-      return [path, file];
-    });
-    return named.filter(([path]) => !path.split("/").some((part) => LEFT_OUT.has(part))).sort(([a], [b]) => (a < b ? -1 : 1));
+  async function named(input) {
+    if (input.dataset.upload === "zip") return Zip.read(input.files[0]);
+    return [...input.files].map((file) => [file.webkitRelativePath.split("/").slice(1).join("/") || file.name, file]);
   }
 
-  function upload(input) {
-    const files = chosen(input);
+  async function chosen(input) {
+    return (await named(input)).filter(([path]) => !path.split("/").some((part) => LEFT_OUT.has(part))).sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  async function upload(input) {
     const shown = form.querySelector("[data-uploaded]");
+    let files;
+    try {
+      files = await chosen(input);
+    } catch {
+      shown.textContent = said.bad_zip;
+      return;
+    }
     if (!files.length) {
       shown.textContent = said.no_files;
       return;
@@ -98,8 +105,7 @@
   for (const input of form.querySelectorAll("[data-upload]")) {
     input.addEventListener("change", (event) => {
       event.stopPropagation();
-      upload(input);
-      input.value = "";
+      if (input.files.length) upload(input).finally(() => { input.value = ""; });
     });
   }
 
