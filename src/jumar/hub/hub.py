@@ -22,6 +22,7 @@ from jumar.wholefile import whole_file
 
 LINK_S = 3600
 _JOB_TOKEN = "jmj_"
+_VISIT_TOKEN = "jml_"
 # What the libraries would ask of other hosts, or send to them.
 _QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -74,6 +75,20 @@ class Hub:
         made = self.proof("job", job).encode()
         is_good = token.startswith(_JOB_TOKEN) and hmac.compare_digest(made, os.fsencode(proof))
         return job if is_good else None
+
+    def visit_token(self, user: str, right: str, repo: str) -> str:
+        """What lets a user who came by SSH send (`upload`) or fetch (`download`) the LFS objects of one
+        repository for an hour; together with the user's name."""
+        until = str(int(time.time()) + LINK_S)
+        return f"{_VISIT_TOKEN}{until}_{right}_{self.proof(until, 'visit', right, user, repo)}"
+
+    def visit_right(self, token: str, user: str, repo: str) -> str | None:
+        """The right that `visit_token` gave this user for this repository, while it is good."""
+        until, _, rest = token.removeprefix(_VISIT_TOKEN).partition("_")
+        right, _, proof = rest.partition("_")
+        is_token = token.startswith(_VISIT_TOKEN) and until.isascii() and until.isdigit()
+        good = is_token and self.is_signed(until, proof, "visit", right, user, repo)
+        return right if good else None
 
     def signed(self, *what: str) -> str:
         """A query that lets in who has no token, for these words and for an hour."""

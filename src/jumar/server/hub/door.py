@@ -12,6 +12,7 @@ from jumar.server.edge.site import Site
 from jumar.server.hub import git_http, hf_api, lfs, resolve, xet
 from jumar.server.hub.call import Call, split_kind
 from jumar.server.hub.errors import refuse
+from jumar.server.hub.git_service import SERVICES
 
 log = logging.getLogger(__name__)
 PREFIXES = ("/git", "/hf")
@@ -59,7 +60,7 @@ async def _route_into(call: Call, kind: Kind, parts: list[str]) -> None:
     match parts:
         case [owner, name, "info", "refs"]:
             await git_http.serve(call, kind, owner, name, ["info", "refs"])
-        case [owner, name, service] if service in git_http.SERVICES:
+        case [owner, name, service] if service in SERVICES:
             await git_http.serve(call, kind, owner, name, [service])
         case [owner, name, "info", "lfs", *rest]:
             await lfs.serve(call, kind, owner, name.removesuffix(".git"), rest)

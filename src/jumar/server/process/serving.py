@@ -257,12 +257,13 @@ def _ssh_door(settings: Settings, listener: Listener) -> "SshDoor | None":
         return None
     # Late: most servers have no such port, and the library takes a moment.
     try:
+        from jumar.server.hub.git_ssh import GitChannel
         from jumar.server.ssh.port import SshDoor, host_key
     except ImportError as error:
         raise HomeUnusable(
             f"an SSH port needs asyncssh: {error}", hint="pip install 'jumar[ssh]'"
         ) from error
-    return SshDoor(host_key(settings.home), opened)
+    return SshDoor(host_key(settings.home), opened, GitChannel)
 
 
 def _run(
