@@ -80,7 +80,7 @@ def test_the_tutorial_from_its_code_to_its_evaluation(
     # 7, 8: the list, the log and the details.
     assert "begins with lenet-1_32.ckpt" in log
     assert "lenet5-mnist" in fetch(platform, "/jobs")
-    assert "epoch: 3 step: 32, loss is" in fetch(platform, f"/api/v1/jobs/{job}/logs/0")
+    assert "epoch: 3 step: 32, loss is" in fetch(platform, f"/api/v1/jobs/{job}/logs/0/0")
     # 9: the evaluation.
     curves = {one["name"]: one for one in json.loads(fetch(platform, f"/api/v1/jobs/{job}/metrics"))["curves"]}  # fmt: skip
     assert len(curves["loss"]["y"]) >= 12

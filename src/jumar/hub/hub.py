@@ -17,6 +17,7 @@ from jumar.hub.objects import Objects
 from jumar.hub.quota import Quota
 from jumar.hub.referee import write_hook
 from jumar.hub.repositories import Limits, Repositories
+from jumar.hub.upstream import Upstream
 from jumar.hub.xet import Parked
 from jumar.wholefile import whole_file
 
@@ -35,7 +36,13 @@ _QUIET = {
 class Hub:
     """Repositories, their objects, and the links by which bytes are sent and fetched."""
 
-    def __init__(self, database: Database, home: Path, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        home: Path,
+        limits: Limits | None = None,
+        upstream: Upstream | None = None,
+    ) -> None:
         self.repositories = Repositories(database, home, limits)
         self.objects = Objects(database, home, Quota(self.repositories.limits.quota_bytes))
         self.commits = Commits(self.repositories, self.objects)
@@ -44,6 +51,8 @@ class Hub:
         self.collector = Collector(self.repositories, self.objects, self.checkouts)
         self.xet = Parked(self.repositories, self.objects)
         self.locks = Locks(database)
+        self.upstream = upstream
+        """The hub that is asked for what does not exist here."""
         self.hooks = home / "hub" / "hooks"
         self._secret_file = home / "hub" / "secret"
         self._secret = b""
@@ -60,11 +69,13 @@ class Hub:
             with whole_file(self._secret_file, private=True, durable=True) as file:
                 file.write(self._secret)
         self.repositories.sweep()
+        if self.upstream is not None:
+            self.upstream.collect()
 
     def job_variables(self, address: str, job: str) -> dict[str, str]:
         """What has the Hugging Face libraries in a job ask this hub, with the rights of `job_of`; nothing
         while the hub has nothing for them: then they are better off with the one that they know."""
-        if not self.repositories.has_models_or_data():
+        if self.upstream is None and not self.repositories.has_models_or_data():
             return {}
         token = f"{_JOB_TOKEN}{job}_{self.proof('job', job)}"
         return {"HF_ENDPOINT": f"{address}/hf", "HF_TOKEN": token, **_QUIET}

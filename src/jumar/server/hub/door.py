@@ -8,8 +8,9 @@ from starlette.types import Receive, Scope, Send
 from jumar.errors import JumarError, PathNotFound, ServerFailed
 from jumar.hub.gitting import GitFailed
 from jumar.hub.names import Kind
+from jumar.hub.repositories import RepoNotFound
 from jumar.server.edge.site import Site
-from jumar.server.hub import git_http, hf_api, lfs, resolve, xet
+from jumar.server.hub import git_http, hf_api, lfs, resolve, upstream, xet
 from jumar.server.hub.call import Call, split_kind
 from jumar.server.hub.errors import refuse
 from jumar.server.hub.git_service import SERVICES
@@ -30,7 +31,7 @@ class HubDoor:
             raise PathNotFound("the hub speaks HTTP only")
         call = Call(self._site, scope, receive, send)
         try:
-            await _route(call)
+            await _route_or_ask(call)
         except ClientDisconnect:
             # Nobody is left to be answered.
             return
@@ -40,6 +41,16 @@ class HubDoor:
             if call.answered:
                 raise ServerFailed("an answer of the hub was cut") from error
             await refuse(call, error)
+
+
+async def _route_or_ask(call: Call) -> None:
+    """What does not exist here may exist on the site's upstream."""
+    try:
+        await _route(call)
+    except (RepoNotFound, PathNotFound) as error:
+        if call.answered:
+            raise
+        await upstream.serve(call, error)
 
 
 async def _route(call: Call) -> None:

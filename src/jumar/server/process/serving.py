@@ -25,6 +25,7 @@ from jumar.errors import HomeUnusable
 from jumar.hub.collecting import Nightly
 from jumar.hub.hub import Hub
 from jumar.hub.repositories import Limits as HubLimits
+from jumar.hub.upstream import Upstream
 from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
 from jumar.jobs.sweep import SweepPlan
@@ -144,6 +145,7 @@ def _site(
         database,
         settings.home,
         HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
+        _upstream(settings),
     )
     engine = engine_of(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
     accounts = Accounts(database)
@@ -249,6 +251,13 @@ def _user_name() -> str:
     except (KeyError, OSError):
         name = ""
     return re.sub(r"[^a-zA-Z0-9._-]", "-", name).strip("._-")[:64] or "admin"
+
+
+def _upstream(settings: Settings) -> Upstream | None:
+    if not settings.hub_upstream:
+        return None
+    folder = settings.home / "hub" / "upstream"
+    return Upstream(settings.hub_upstream, settings.hub_upstream_token, folder)
 
 
 def _ssh_door(settings: Settings, listener: Listener) -> "SshDoor | None":
