@@ -36,7 +36,7 @@ STROKES = (
 def draw(digit, dice):
     down, right = dice.randint(-3, 3), dice.randint(-5, 5)
     image = bytearray(dice.randrange(60) for _ in range(SIDE * SIDE))
-    for lit, (top, bottom, left, end) in zip(SEGMENTS[digit], STROKES):
+    for lit, (top, bottom, left, end) in zip(SEGMENTS[digit], STROKES, strict=True):
         for row in range(top, bottom + 1):
             for column in range(left, end + 1):
                 if lit == "1":
