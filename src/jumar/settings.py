@@ -128,6 +128,11 @@ class Settings:
     """The largest file, in KiB, that a push to a repository may have outside of LFS."""
     hub_quota_gb: int = 0
     """How much the repositories of one owner may take; 0 means no limit."""
+    hub_upstream: str = ""
+    """Another hub, such as https://hub.example.org, that the Hugging Face clients get what does not exist
+    here from, through a cache; empty means none."""
+    hub_upstream_token: str = ""
+    """What this server reads there with."""
     job_network: str = "open"
     """`closed`: jobs on this machine reach nobody over the network; ranks of one node reach each other."""
     mounts: Mapping[str, str] = field(default_factory=dict[str, str])

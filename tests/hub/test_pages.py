@@ -1,5 +1,6 @@
 """The hub's pages: what is shown, and that nothing pushed is taken for a page of ours."""
 
+import re
 from pathlib import Path
 
 from tests.hub.conftest import Hubbed
@@ -87,10 +88,26 @@ def test_the_training_form_makes_a_job_of_three_repositories(hub: Hubbed) -> Non
     folder = job.spec["inputs"]["data_url"]
     with open(f"{folder}/b.txt", "rb") as file:
         assert file.read() == b"data"
+    # A framework is one of the catalogue that has an environment here.
+    (hub.running.home / "modelarts.toml").write_text(
+        '[[engines]]\nid = "mindspore_2"\nnumber = 901\nactivate = "ms2"\n'
+    )
+    shown = page(hub, address).text
+    assert '<option value="mindspore_2">' in shown
+    assert re.search(r'<option value="mindspore_1\.7[^"]*" disabled>', shown)
+    more = body + b"&engine=mindspore_2&environment=A%3D1%0AB%3Dx%3Dy"
+    chosen = hub.running.ask("POST", address, body=more, headers=form)
+    job = hub.running.site.service.get(chosen.headers["Location"].rpartition("/")[2])
+    assert job.spec["activate"] == "ms2"
+    assert job.spec["environment"]["B"] == "x=y"
+    body += b"&environment=A%3D1&engine="
     # What is wrong is said on the form, which keeps what was typed.
     for change, words in (
         (b"dataset=ann/seed:train", "dataset=bob/none"),
         (b"train/train.py", "train.sh"),
+        (b"A%3D1", "A"),
+        (b"engine=", "engine=TF-1.13.1-python3.6"),
+        (b"engine=", "engine=none"),
     ):
         wrong = hub.running.ask(
             "POST", address, body=body.replace(change, words.encode()), headers=form

@@ -58,6 +58,8 @@ def test_what_is_not_signed_by_a_user_is_refused(server: Running, ann: Signer) -
     path, gate = "/training-job-engines", "APIGW.0301"
     assert ann("GET", path)[0] == 200
     assert is_refused(ann("GET", path, sk="x" * 40), 401, gate)
+    wrong = ann("GET", path, sk="x" * 40)[1]["error_msg"]
+    assert wrong.startswith("Incorrect IAM authentication information: ")
     assert is_refused(ann("GET", path, ak="NOBODY"), 401, gate)
     # The platform's own pair is for the door alone.
     assert is_refused(ann("GET", path, ak="@platform"), 401, gate)
@@ -171,7 +173,7 @@ def test_logs_by_line_by_end_and_by_link(server: Running, ann: Signer) -> None:
     for query in ("base_line=x", "lines=0", "lines=1000000", "order=up", "base_line=-1"):
         assert is_refused(ann("GET", f"{place}/logs/worker-0", query=query), 400)
     assert is_refused(ann("GET", f"{place}/logs/worker-7"), 404)
-    assert is_refused(ann("GET", f"{place}/logs/..%2f..%2fetc"), 404)
+    assert is_refused(ann("GET", f"{place}/logs/..%2f..%2fetc"), 404, "APIGW.0101")
     link = ann("GET", f"{place}/tasks/worker-0/logs/url")[1]["obs_url"]
     target = link.removeprefix(ann.keys.endpoint)
     status, text = ann.send("GET", target, {}, b"")

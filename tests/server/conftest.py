@@ -27,6 +27,7 @@ from jumar.notify.webhooks import Webhooks
 from jumar.people.accounts import Accounts
 from jumar.people.oidc import Oidc, OidcOptions
 from jumar.server.edge.site import Site
+from jumar.server.hub.git_ssh import GitChannel
 from jumar.server.process.listen import listen
 from jumar.server.process.serving import SiteServer
 from jumar.server.proxy.endpoints import Endpoints
@@ -237,7 +238,8 @@ def serving(
     service.start()
     hub = Hub(database, home)
     hub.prepare()
-    ssh = SshDoor(host_key(home), socket.create_server(("127.0.0.1", 0))) if has_ssh else None
+    opened = socket.create_server(("127.0.0.1", 0)) if has_ssh else None
+    ssh = None if opened is None else SshDoor(host_key(home), opened, GitChannel)
     site = Site(
         service=service,
         accounts=accounts,

@@ -220,6 +220,18 @@ modelarts_answers = Table(
     Column("at", Float, nullable=False),
 )
 
+# Configurations that clients of ModelArts' v1 keep by name, as they sent them.
+modelarts_configs = Table(
+    "modelarts_configs",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("user", String(64), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("description", Text, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
 # Repositories of the hub. `id` is the name of the folder, so that no name is ever a path.
 hub_repos = Table(
     "hub_repos",

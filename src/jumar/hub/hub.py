@@ -17,11 +17,13 @@ from jumar.hub.objects import Objects
 from jumar.hub.quota import Quota
 from jumar.hub.referee import write_hook
 from jumar.hub.repositories import Limits, Repositories
+from jumar.hub.upstream import Upstream
 from jumar.hub.xet import Parked
 from jumar.wholefile import whole_file
 
 LINK_S = 3600
 _JOB_TOKEN = "jmj_"
+_VISIT_TOKEN = "jml_"
 # What the libraries would ask of other hosts, or send to them.
 _QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -34,7 +36,13 @@ _QUIET = {
 class Hub:
     """Repositories, their objects, and the links by which bytes are sent and fetched."""
 
-    def __init__(self, database: Database, home: Path, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        home: Path,
+        limits: Limits | None = None,
+        upstream: Upstream | None = None,
+    ) -> None:
         self.repositories = Repositories(database, home, limits)
         self.objects = Objects(database, home, Quota(self.repositories.limits.quota_bytes))
         self.commits = Commits(self.repositories, self.objects)
@@ -43,6 +51,8 @@ class Hub:
         self.collector = Collector(self.repositories, self.objects, self.checkouts)
         self.xet = Parked(self.repositories, self.objects)
         self.locks = Locks(database)
+        self.upstream = upstream
+        """The hub that is asked for what does not exist here."""
         self.hooks = home / "hub" / "hooks"
         self._secret_file = home / "hub" / "secret"
         self._secret = b""
@@ -59,11 +69,13 @@ class Hub:
             with whole_file(self._secret_file, private=True, durable=True) as file:
                 file.write(self._secret)
         self.repositories.sweep()
+        if self.upstream is not None:
+            self.upstream.collect()
 
     def job_variables(self, address: str, job: str) -> dict[str, str]:
         """What has the Hugging Face libraries in a job ask this hub, with the rights of `job_of`; nothing
         while the hub has nothing for them: then they are better off with the one that they know."""
-        if not self.repositories.has_models_or_data():
+        if self.upstream is None and not self.repositories.has_models_or_data():
             return {}
         token = f"{_JOB_TOKEN}{job}_{self.proof('job', job)}"
         return {"HF_ENDPOINT": f"{address}/hf", "HF_TOKEN": token, **_QUIET}
@@ -74,6 +86,20 @@ class Hub:
         made = self.proof("job", job).encode()
         is_good = token.startswith(_JOB_TOKEN) and hmac.compare_digest(made, os.fsencode(proof))
         return job if is_good else None
+
+    def visit_token(self, user: str, right: str, repo: str) -> str:
+        """What lets a user who came by SSH send (`upload`) or fetch (`download`) the LFS objects of one
+        repository for an hour; together with the user's name."""
+        until = str(int(time.time()) + LINK_S)
+        return f"{_VISIT_TOKEN}{until}_{right}_{self.proof(until, 'visit', right, user, repo)}"
+
+    def visit_right(self, token: str, user: str, repo: str) -> str | None:
+        """The right that `visit_token` gave this user for this repository, while it is good."""
+        until, _, rest = token.removeprefix(_VISIT_TOKEN).partition("_")
+        right, _, proof = rest.partition("_")
+        is_token = token.startswith(_VISIT_TOKEN) and until.isascii() and until.isdigit()
+        good = is_token and self.is_signed(until, proof, "visit", right, user, repo)
+        return right if good else None
 
     def signed(self, *what: str) -> str:
         """A query that lets in who has no token, for these words and for an hour."""

@@ -107,6 +107,16 @@ class Repositories:
         """Where its git folder is."""
         return self.home / "repos" / f"{repo.id}.git"
 
+    def has_owner(self, name: str) -> bool:
+        """Whether a user or a group is called so, without regard to case."""
+        with self.database.read() as connection:
+            return any(
+                connection.execute(
+                    select(table.c.name).where(func.lower(table.c.name) == name.lower())
+                ).first()
+                for table in (users, groups)
+            )
+
     def changing(self, repo: RepoRecord) -> threading.Lock:
         """Held by who makes a commit on the server, so that two come one after the other."""
         with self._lock:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.records import JobSummary
@@ -32,7 +33,7 @@ def machine_of(cards: Iterable[Card]) -> Machine:
 
 def metrics_of(
     usage: JobUsage, job: JobSummary, node: int, machine: Machine
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """The curves of one node of a job."""
     kind = DeviceKind(job.device.partition(":")[0])
     cards = list(dict.fromkeys(one.card for one in usage.curves if one.card is not None))

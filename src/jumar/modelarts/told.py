@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from jumar.modelarts.catalogue import Catalogue, Flavor
+from jumar.modelarts.catalogue import Catalogue, Engine, Flavor
 from jumar.modelarts.wanted import usual_dir
 from jumar.spec.devices import DeviceKind, DeviceRequest
 from jumar.spec.records import AttemptRecord, JobRecord, JobSummary
@@ -34,6 +34,8 @@ V1_STATUS = {
     JobState.TIMED_OUT: 12,
     JobState.LOST: 11,
 }
+BOARD = "jumar/visualization"
+"""The annotation of a job that shows a folder in TensorBoard: the folder."""
 _LEVELS = {True: "Error", False: "Info"}
 _BAD = (JobState.FAILED, JobState.LOST)
 
@@ -236,14 +238,19 @@ def engines_answer(catalogue: Catalogue) -> dict[str, Any]:
     return {"total": len(made), "items": made}
 
 
-def v1_config(asked: Asked) -> dict[str, Any]:
+def v1_config(asked: Asked, catalogue: Catalogue) -> dict[str, Any]:
     """What v1 repeats of the configuration that a version was made with."""
     algorithm, spec = asked.algorithm, asked.spec
     resource: dict[str, Any] = spec.get("resource") or {}
     logs: dict[str, Any] = spec.get("log_export_path") or {}
     given: list[dict[str, Any]] = algorithm.get("parameters") or []
     values: dict[str, Any] = {one["name"]: one.get("value") for one in given}
+    engine: dict[str, Any] = algorithm.get("engine") or {}
     return {
+        **_v1_engine(catalogue, engine.get("engine_id")),
+        **_v1_spec(catalogue, resource.get("flavor_id")),
+        "user_image_url": engine.get("image_url") or "",
+        "user_command": algorithm.get("command") or "",
         "app_url": algorithm.get("code_dir") or "",
         "boot_file_url": algorithm.get("boot_file") or "",
         "data_url": values.pop("data_url", None) or "",
@@ -255,6 +262,32 @@ def v1_config(asked: Asked) -> dict[str, Any]:
         "dataset_id": "",
         "dataset_version_id": "",
         "data_source": None,
+    }
+
+
+def _v1_engine(catalogue: Catalogue, name: str | None) -> dict[str, Any]:
+    """Of a catalogue that may have changed since: what it knows no more is left out."""
+    known = {
+        one: engine
+        for engine in catalogue.engines.values()
+        for one in (engine.id, str(engine.number))
+    }
+    return _engine_fields(known[name]) if name in known else {}
+
+
+def _v1_spec(catalogue: Catalogue, name: str | None) -> dict[str, Any]:
+    known = {
+        one: spec for spec in catalogue.flavors.values() for one in (spec.id, str(spec.number))
+    }
+    return {"spec_id": known[name].number, "spec_code": known[name].id} if name in known else {}
+
+
+def _engine_fields(engine: Engine) -> dict[str, Any]:
+    return {
+        "engine_type": engine.number,
+        "engine_name": engine.name,
+        "engine_id": engine.number,
+        "engine_version": engine.version or engine.id,
     }
 
 
@@ -278,13 +311,5 @@ def v1_specs(catalogue: Catalogue, devices: Mapping[str, DeviceRequest]) -> dict
 
 def v1_engines(catalogue: Catalogue) -> dict[str, Any]:
     """What v1 says there is to run in."""
-    made = [
-        {
-            "engine_type": one.number,
-            "engine_name": one.name,
-            "engine_id": one.number,
-            "engine_version": one.version or one.id,
-        }
-        for one in catalogue.engines.values()
-    ]
+    made = [_engine_fields(one) for one in catalogue.engines.values()]
     return {"is_success": True, "engine_total_count": len(made), "engines": made}

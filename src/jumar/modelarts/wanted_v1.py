@@ -1,15 +1,22 @@
-"""What a client of ModelArts asks for as v1 writes it: a job, its next version, other words about it."""
+"""What a client of ModelArts asks for as v1 writes it: a job, its next version, a configuration that is kept."""
 
 from typing import Annotated
 
 from pydantic import Field
 
+from jumar.errors import BadInput
 from jumar.modelarts.wanted import Line, Sent, Short, TrainingJob, Value, store_url
 
 
 class _Label(Sent):
     label: Short
     value: Value | None = ""
+
+
+class _Source(Sent):
+    type: Short | None = None
+    data_url: Line | None = None
+    dataset_id: Short | None = None
 
 
 class V1Config(Sent):
@@ -20,6 +27,8 @@ class V1Config(Sent):
     boot_file_url: Line = ""
     parameter: Annotated[list[_Label], Field(max_length=1000)] | None = None
     data_url: Line | None = None
+    data_source: Annotated[list[_Source], Field(max_length=100)] | None = None
+    dataset_id: Short | None = None
     train_url: Line | None = None
     log_url: Line | None = None
     engine_id: Value | None = None
@@ -29,7 +38,7 @@ class V1Config(Sent):
 
     def as_job(self, name: str, description: str) -> TrainingJob:
         """The same as v2 writes it."""
-        places = {"data_url": self.data_url, "train_url": self.train_url}
+        places = {"data_url": self._data(), "train_url": self.train_url}
         # Of these v1 tells the script the address; it is the script that copies, with moxing.
         parameters = [
             {"name": name, "value": store_url(url)} for name, url in places.items() if url
@@ -56,6 +65,19 @@ class V1Config(Sent):
             }
         )
 
+    def _data(self) -> str | None:
+        """The one place that the data is at, whichever way it is given."""
+        sources = self.data_source or []
+        if self.dataset_id or any(one.dataset_id for one in sources):
+            raise BadInput(
+                "config.dataset_id: there are no data sets of ModelArts here",
+                hint="give the folder in OBS as data_url",
+            )
+        urls = [url for url in (self.data_url, *(one.data_url for one in sources)) if url]
+        if len(urls) > 1:
+            raise BadInput(f"config: data_url can be one folder, not {len(urls)}")
+        return urls[0] if urls else None
+
 
 class V1Job(Sent):
     """The body of a create of v1."""
@@ -69,6 +91,18 @@ class V1Words(Sent):
     """The body of an edit of v1."""
 
     job_desc: Annotated[str, Field(max_length=256)]
+
+
+class V1ConfigChange(V1Config):
+    """The body of a change of a configuration that is kept."""
+
+    config_desc: Annotated[str, Field(max_length=256)] | None = None
+
+
+class V1KeptConfig(V1ConfigChange):
+    """The body of a create of a configuration: what a job would be created with, under a name."""
+
+    config_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
 class V1Version(Sent):

@@ -22,8 +22,9 @@ FILE_NAME = "pip-requirements.txt"
 PIP_LIMIT_S = 3600.0
 _MARK = "ready.json"
 _ASK = (
-    "import json,sys; print(json.dumps([sys.version, sys.prefix,"
-    " [p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]]))"
+    "import importlib.util,json,sys; print(json.dumps([sys.version, sys.prefix,"
+    " [p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))],"
+    " importlib.util.find_spec('pip') is not None]))"
 )
 
 
@@ -34,6 +35,7 @@ class _Parent(NamedTuple):
     version: str
     prefix: str
     packages: List[str]
+    has_pip: bool
 
 
 def find_requirements(job: Job, folder: str) -> Optional[str]:
@@ -86,12 +88,12 @@ def _parent(command: Command, environment: Dict[str, str], folder: str) -> _Pare
             capture_output=True,
             check=True,
         )
-        version, prefix, packages = json.loads(answer.stdout)
+        version, prefix, packages, has_pip = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         values: Values = {"command": python, "error": str(error)}
         reason = f"{python} does not work: {error}"
         raise SetupFailed("python-broken", reason, values=values) from error
-    return _Parent(python, version, prefix, packages)
+    return _Parent(python, version, prefix, packages, has_pip)
 
 
 def _make(
@@ -128,7 +130,9 @@ def _fill(
     steps: Steps,
     environment: Dict[str, str],
 ) -> None:
-    venv = [parent.python, "-m", "venv", "--without-pip", place]
+    # Environments that uv makes have none.
+    options = ["--without-pip"] if parent.has_pip else []
+    venv = [parent.python, "-m", "venv", *options, place]
     steps.run("requirements", Step("python -m venv", venv, environment, "/", 300))
     python = os.path.join(place, "bin", "python")
     lines = [f"import site; site.addsitedir({path!r})\n" for path in parent.packages]

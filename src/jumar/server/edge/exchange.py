@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from jumar.errors import (
     BadInput,
+    JobEnded,
+    JobNotFound,
     JumarError,
     NotSignedIn,
     PathNotFound,
@@ -67,16 +69,27 @@ def is_modelarts(path: str) -> bool:
     return path.startswith(("/v1/", "/v2/"))
 
 
-# What the vendor's gateway says of signatures; all else is told apart by the status.
-_BAD_SIGNATURE = "APIGW.0301"
+# What the vendor's gateway and service say, where scripts look for it; all else is told apart by the status.
+_VENDOR_CODES = {
+    NotSignedIn.code: "APIGW.0301",
+    PathNotFound.code: "APIGW.0101",
+    JobNotFound.code: "ModelArts.0102",
+    JobEnded.code: "ModelArts.6357",
+}
+_VENDOR_WORDS = {NotSignedIn.code: "Incorrect IAM authentication information: "}
 
 
 def _modelarts_error(values: dict[str, str | None], status: int) -> Response:
     # Its clients know 400 for all that is wrong with what they sent.
     status = 400 if status == BadInput.status else status
     words = " ".join(filter(None, (values["message"], values["hint"])))
-    code = _BAD_SIGNATURE if status == NotSignedIn.status else f"ModelArts.{status:04d}"
-    return answer({"is_success": False, "error_code": code, "error_msg": words}, status)
+    code = str(values["code"])
+    body = {
+        "is_success": False,
+        "error_code": _VENDOR_CODES.get(code, f"ModelArts.{status:04d}"),
+        "error_msg": _VENDOR_WORDS.get(code, "") + words,
+    }
+    return answer(body, status)
 
 
 async def read_spec(request: Request) -> JobSpec:

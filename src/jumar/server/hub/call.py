@@ -51,7 +51,7 @@ class Call:
         self.query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         self.user: UserRecord | None = None
         self.only_reads = False
-        """Whether it is a job that asks, in the name of its user."""
+        """Whether it is a job that asks, in the name of its user, or who came by SSH to fetch."""
         self.answered = False
 
     @property
@@ -72,12 +72,18 @@ class Call:
         """A field of the query."""
         return self.query.get(name, [default])[0]
 
-    async def sign_in(self) -> None:
-        """Find out who asks: by a token, never by a cookie. NotSignedIn where the token is not good."""
+    async def sign_in(self, visited: str = "") -> None:
+        """Find out who asks: by a token, never by a cookie. NotSignedIn where the token is not good.
+        `visited`: the repository, where tokens for LFS are good that were given out over SSH."""
         token, name = _token(self.headers.get("authorization", ""))
         if token is None:
             return
-        user = await in_thread(self._user_of, token)
+        right = self.hub.visit_right(token, name or "", visited) if visited else None
+        if right is None:
+            user = await in_thread(self._user_of, token)
+        else:
+            user = await in_thread(self._user_named, name)
+            self.only_reads = right != "upload"
         if user is None or (name is not None and name != user.name):
             raise NotSignedIn(BAD_TOKEN, hint="use a token as the password: jumar tokens create")
         if user.role not in ("member", "admin"):
@@ -96,15 +102,18 @@ class Call:
             return None
         if found.state.is_final:
             return None
-        return next((one for one in self.site.accounts.users() if one.name == found.user), None)
+        return self._user_named(found.user)
+
+    def _user_named(self, name: str | None) -> UserRecord | None:
+        return next((one for one in self.site.accounts.users() if one.name == name), None)
 
     def writer(self) -> UserRecord:
         """Who asks, if they may change anything at all."""
         user = self.signed_in()
         if self.only_reads:
             raise NotAllowed(
-                "the token of a job only reads",
-                hint="to write, give the job a token of yours as HF_TOKEN, with HF_ENDPOINT",
+                "this token only reads",
+                hint="a job that has to write needs a token of yours as HF_TOKEN, with HF_ENDPOINT",
             )
         return user
 

@@ -8,10 +8,12 @@ from starlette.types import Receive, Scope, Send
 from jumar.errors import JumarError, PathNotFound, ServerFailed
 from jumar.hub.gitting import GitFailed
 from jumar.hub.names import Kind
+from jumar.hub.repositories import RepoNotFound
 from jumar.server.edge.site import Site
-from jumar.server.hub import git_http, hf_api, lfs, resolve, xet
+from jumar.server.hub import git_http, hf_api, lfs, resolve, upstream, xet
 from jumar.server.hub.call import Call, split_kind
 from jumar.server.hub.errors import refuse
+from jumar.server.hub.git_service import SERVICES
 
 log = logging.getLogger(__name__)
 PREFIXES = ("/git", "/hf")
@@ -29,7 +31,7 @@ class HubDoor:
             raise PathNotFound("the hub speaks HTTP only")
         call = Call(self._site, scope, receive, send)
         try:
-            await _route(call)
+            await _route_or_ask(call)
         except ClientDisconnect:
             # Nobody is left to be answered.
             return
@@ -39,6 +41,16 @@ class HubDoor:
             if call.answered:
                 raise ServerFailed("an answer of the hub was cut") from error
             await refuse(call, error)
+
+
+async def _route_or_ask(call: Call) -> None:
+    """What does not exist here may exist on the site's upstream."""
+    try:
+        await _route(call)
+    except (RepoNotFound, PathNotFound) as error:
+        if call.answered:
+            raise
+        await upstream.serve(call, error)
 
 
 async def _route(call: Call) -> None:
@@ -59,7 +71,7 @@ async def _route_into(call: Call, kind: Kind, parts: list[str]) -> None:
     match parts:
         case [owner, name, "info", "refs"]:
             await git_http.serve(call, kind, owner, name, ["info", "refs"])
-        case [owner, name, service] if service in git_http.SERVICES:
+        case [owner, name, service] if service in SERVICES:
             await git_http.serve(call, kind, owner, name, [service])
         case [owner, name, "info", "lfs", *rest]:
             await lfs.serve(call, kind, owner, name.removesuffix(".git"), rest)

@@ -2,34 +2,19 @@
 
 import asyncio
 import os
-import signal
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import suppress
 
 from starlette.requests import ClientDisconnect
 
-from jumar.errors import (
-    BadInput,
-    JumarError,
-    NotFound,
-    NotSignedIn,
-    TooManyConnections,
-    TooSlow,
-    Unavailable,
-)
+from jumar.errors import BadInput, JumarError, NotFound, NotSignedIn, Unavailable
 from jumar.hub.gitting import LONGEST_S, bound, environment, no_git, words
 from jumar.hub.names import Kind
-from jumar.hub.referee import Ruled, judged
-from jumar.server.hub.call import Call, in_thread
+from jumar.server.hub.call import Call
+from jumar.server.hub.git_service import SERVICES, Started, end, service
 from jumar.server.hub.sending import patiently
 from jumar.spec.repos import RepoRecord
 
-SERVICES = ("git-upload-pack", "git-receive-pack")
-_AT_ONCE = 32
-_WAIT_S = 120.0
 _HEAD_S = 600.0
-_END_S = 10.0
-_running = asyncio.Semaphore(_AT_ONCE)
 
 
 async def serve(call: Call, kind: Kind, owner: str, name: str, rest: list[str]) -> None:
@@ -71,54 +56,20 @@ def _service(call: Call, rest: list[str]) -> str:
 
 
 async def _run(call: Call, repo: RepoRecord, rest: list[str], *, writes: bool) -> None:
-    hub = call.hub
-    async with AsyncExitStack() as opened:
-        await opened.enter_async_context(_place())
-        ruled: Ruled | None = None
-        config: dict[str, str] = {}
-        if writes:
-            largest = await in_thread(hub.repositories.pack_limit, repo)
-            config["receive.maxInputSize"] = str(largest)
-        if writes and rest != ["info", "refs"]:
-            judging = judged(
-                hub.repositories.folder(repo),
-                hub.hooks,
-                hub.repositories.limits.plain_bytes,
-                lambda wanted: hub.objects.missing(repo, wanted),
-            )
-            # Both may wait: for a collector, and for a thread that still asks the database.
-            ruled = await in_thread(judging.__enter__)
-            opened.push_async_callback(in_thread, judging.__exit__, None, None, None)
-            config |= ruled.config
-        process = await _start(call, repo, rest, ruled, config)
+    judges = writes and rest != ["info", "refs"]
+    async with service(call.hub, repo, writes=writes, judges=judges) as started:
+        process = await _start(call, repo, rest, started)
         try:
             async with asyncio.timeout(LONGEST_S):
                 await _exchange(call, process)
         finally:
-            await _end(process)
-            if ruled is not None:
-                await in_thread(hub.repositories.refresh, repo)
-        # Only now, so that who has pushed finds the catalogue up to date.
-        await patiently(call, b"", more=False)
-
-
-@asynccontextmanager
-async def _place() -> AsyncGenerator[None]:
-    try:
-        async with asyncio.timeout(_WAIT_S):
-            await _running.acquire()
-    except TimeoutError:
-        raise TooManyConnections(
-            "too many clones and pushes are running", hint="try again in a moment"
-        ) from None
-    try:
-        yield
-    finally:
-        _running.release()
+            await end(process)
+    # Only now, so that who has pushed finds the catalogue up to date.
+    await patiently(call, b"", more=False)
 
 
 async def _start(
-    call: Call, repo: RepoRecord, rest: list[str], ruled: Ruled | None, config: dict[str, str]
+    call: Call, repo: RepoRecord, rest: list[str], started: Started
 ) -> asyncio.subprocess.Process:
     variables = {
         "GIT_PROJECT_ROOT": os.fspath(call.hub.repositories.home / "repos"),
@@ -131,20 +82,20 @@ async def _start(
         "REMOTE_ADDR": "",
         "GIT_PROTOCOL": call.headers.get("git-protocol", ""),
         "HTTP_CONTENT_ENCODING": call.headers.get("content-encoding", ""),
-        **({} if ruled is None else ruled.env),
+        **started.env,
     }
     # No CONTENT_LENGTH: told of one, http-backend reads the end of a body that was cut short over and
     # over, for ever. Without it, the end is the end.
     try:
         process = await asyncio.create_subprocess_exec(
-            *words("http-backend", config=config),
+            *words("http-backend", config=started.config),
             env=environment(variables),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             limit=1 << 18,
             start_new_session=True,
-            pass_fds=() if ruled is None else ruled.descriptors,
+            pass_fds=started.descriptors,
         )
     except FileNotFoundError as error:
         raise no_git() from error
@@ -203,14 +154,3 @@ async def _answer(call: Call, process: asyncio.subprocess.Process) -> None:
     await call.start(status, headers)
     while block := await wire.read(1 << 18):
         await patiently(call, block, more=True)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Whatever is left of git and what it started ends, and is reaped."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    try:
-        async with asyncio.timeout(_END_S):
-            await process.wait()
-    except TimeoutError:
-        raise TooSlow("git does not end") from None

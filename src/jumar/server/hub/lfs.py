@@ -27,7 +27,7 @@ _hashing = CapacityLimiter(8)
 async def serve(call: Call, kind: Kind, owner: str, name: str, rest: list[str]) -> None:
     """Answer git-lfs; errors in its form."""
     try:
-        await call.sign_in()
+        await call.sign_in(f"{kind}/{owner}/{name}")
         match (call.method, rest):
             case ("POST", ["objects", "batch"]):
                 await _batch(call, kind, owner, name)

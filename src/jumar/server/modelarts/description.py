@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import JSONResponse
 
-from jumar.server.modelarts import v1, v2, v2_logs
+from jumar.server.modelarts import v1, v1_boards, v1_configs, v2, v2_logs
 from jumar.server.modelarts.caller import SCHEMAS
 
 router = APIRouter()
@@ -13,10 +13,11 @@ router = APIRouter()
 @router.get("/v2/openapi.json")
 async def described() -> JSONResponse:
     """All calls of both versions; each has to be signed."""
-    routes = [*v1.router.routes, *v2.router.routes, *v2_logs.router.routes]
+    parts = (v1, v1_boards, v1_configs, v2, v2_logs)
+    routes = [route for part in parts for route in part.router.routes]
     made = get_openapi(title="ModelArts training jobs, by jumar", version="2", routes=routes)
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
-    for model in (*v1.BODIES, *v2.BODIES):
+    for model in (*v1.BODIES, *v1_boards.BODIES, *v1_configs.BODIES, *v2.BODIES):
         schema = model.model_json_schema(ref_template=SCHEMAS + "{model}")
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema

@@ -55,6 +55,21 @@ class Kept:
         """Keep an answer; gives the first one where there already is one."""
         return self._database.write(lambda c: _keep_answer(c, signature, answer))
 
+    def change_once(
+        self, signature: str, answer: KeptAnswer, change: Callable[[Connection], None]
+    ) -> KeptAnswer:
+        """Make a change and keep its answer, both or neither; where it was answered before, nothing
+        is changed."""
+
+        def write(connection: Connection) -> KeptAnswer:
+            known = _answer(connection, signature)
+            if known is not None:
+                return known
+            change(connection)
+            return _keep_answer(connection, signature, answer)
+
+        return self._database.write(write)
+
     def job(self, job_id: str) -> KeptJob | None:
         """What is kept of a job, deleted or not."""
         with self._database.read() as connection:

@@ -1,4 +1,4 @@
-"""Logs as ModelArts shows them: their end, or lines by number."""
+"""Logs and use of a job as ModelArts shows them: the end of a log, lines by number, a value per minute."""
 
 import os
 import re
@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from jumar.errors import BadInput, LogNotFound
+from jumar.modelarts.measured import machine_of, metrics_of
 from jumar.server.edge.site import Site
 from jumar.spec.records import JobSummary
 
@@ -23,6 +24,13 @@ def node_of(task: str, job: JobSummary) -> int:
     if found is None or int(found[1]) >= job.nodes:
         raise LogNotFound(f"job {job.id} has no task {task[:64]!r}")
     return int(found[1])
+
+
+def metrics_in(site: Site, job: JobSummary, task: str) -> list[dict[str, Any]]:
+    """What a task of a job uses."""
+    sampler = site.service.sampler
+    node = node_of(task, job)
+    return metrics_of(sampler.of(job.id), job, node, machine_of(sampler.cards))
 
 
 def preview(site: Site, job_id: str, node: int) -> dict[str, Any]:

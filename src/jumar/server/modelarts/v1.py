@@ -9,8 +9,9 @@ from fastapi import APIRouter, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from jumar.modelarts.catalogue import load_catalogue
+from jumar.modelarts.catalogue import Catalogue, load_catalogue
 from jumar.modelarts.told import (
+    BOARD,
     V1_STATUS,
     Asked,
     duration_ms,
@@ -23,7 +24,7 @@ from jumar.modelarts.wanted_v1 import V1Job, V1Version, V1Words
 from jumar.server.edge.exchange import answer
 from jumar.server.modelarts.caller import By, Caller, takes
 from jumar.server.modelarts.kept import Edit, KeptAnswer, KeptJob
-from jumar.server.modelarts.logs import MOST_LINES, lines_of, node_of
+from jumar.server.modelarts.logs import MOST_LINES, lines_of, metrics_in, node_of
 from jumar.server.modelarts.making import delete_job, devices_of, make_job
 from jumar.spec.records import JobRecord
 
@@ -40,7 +41,7 @@ async def create(by: By) -> Response:
     def act() -> tuple[int, Any]:
         wanted = by.read(V1Job)
         job = wanted.config.as_job(wanted.job_name, wanted.job_desc or "")
-        return 200, _made(*make_job(by, job, in_series=True))
+        return 200, _made(by, *make_job(by, job, in_series=True))
 
     return await by.once(act)
 
@@ -58,7 +59,7 @@ async def create_version(by: By, number: Number) -> Response:
         first, kept = _latest(by, number)
         words = kept.asked.description if wanted.job_desc is None else wanted.job_desc
         job = wanted.config.as_job(first.name, words)
-        return 200, _made(*make_job(by, job, series=number, in_series=True))
+        return 200, _made(by, *make_job(by, job, series=number, in_series=True))
 
     return await by.once(act)
 
@@ -72,14 +73,18 @@ def _version(by: Caller, number: int, version: int) -> tuple[JobRecord, KeptJob]
     return by.job(by.kept.version(number, version).job_id)
 
 
-def _made(record: JobRecord, kept: KeptJob) -> dict[str, Any]:
-    return {**_shown(record, kept), "resource_id": record.id}
+def _catalogue(by: Caller) -> Catalogue:
+    return load_catalogue(by.site.stores.home)
 
 
-def _shown(record: JobRecord, kept: KeptJob) -> dict[str, Any]:
+def _made(by: Caller, record: JobRecord, kept: KeptJob) -> dict[str, Any]:
+    return {**_shown(_catalogue(by), record, kept), "resource_id": record.id}
+
+
+def _shown(catalogue: Catalogue, record: JobRecord, kept: KeptJob) -> dict[str, Any]:
     return {
         "is_success": True,
-        **v1_config(kept.asked),
+        **v1_config(kept.asked, catalogue),
         "job_id": kept.series,
         "job_name": record.name,
         "job_desc": kept.asked.description,
@@ -105,9 +110,11 @@ async def list_jobs(
     them; `search_content`: a part of the name."""
 
     def read() -> dict[str, Any]:
-        jobs = [by.job(kept.job_id) for kept in by.kept.newest_versions(by.project, by.user.name)]
+        catalogue = _catalogue(by)
+        newest = by.kept.newest_versions(by.project, by.user.name)
+        jobs = [by.job(kept.job_id) for kept in newest if BOARD not in kept.asked.annotations]
         shown = [
-            _shown(record, kept)
+            _shown(catalogue, record, kept)
             for record, kept in jobs
             if search_content in record.name
             and (not status or str(V1_STATUS[record.state]) in status.split("|"))
@@ -168,6 +175,7 @@ async def versions(by: By, number: Number) -> Response:
     """Newest first."""
 
     def read() -> dict[str, Any]:
+        catalogue = _catalogue(by)
         record, _ = _latest(by, number)
         found = [by.job(kept.job_id) for kept in reversed(by.kept.versions(number))]
         return {
@@ -175,7 +183,7 @@ async def versions(by: By, number: Number) -> Response:
             "job_id": number,
             "job_name": record.name,
             "version_count": len(found),
-            "versions": [_shown(*one) for one in found],
+            "versions": [_shown(catalogue, *one) for one in found],
         }
 
     return answer(await run_in_threadpool(read))
@@ -184,7 +192,11 @@ async def versions(by: By, number: Number) -> Response:
 @router.get("/training-jobs/{number}/versions/{version}", summary="A version of a training job")
 async def show(by: By, number: Number, version: Number) -> Response:
     """How it stands."""
-    return answer(_shown(*await run_in_threadpool(_version, by, number, version)))
+
+    def read() -> dict[str, Any]:
+        return _shown(_catalogue(by), *_version(by, number, version))
+
+    return answer(await run_in_threadpool(read))
 
 
 @router.post("/training-jobs/{number}/versions/{version}/stop", summary="Stop a version")
@@ -194,7 +206,7 @@ async def stop(by: By, number: Number, version: Number) -> Response:
     def act() -> tuple[int, Any]:
         record, kept = _version(by, number, version)
         stopped = by.site.service.stop(record.id, by=by.user.name)
-        return 200, _shown(stopped, kept)
+        return 200, _shown(_catalogue(by), stopped, kept)
 
     return await by.once(act)
 
@@ -230,14 +242,41 @@ async def log_lines(
     return answer(await run_in_threadpool(read))
 
 
+@router.get(
+    "/training-jobs/{number}/versions/{version}/pod/{pod}/metric-statistic",
+    summary="What a node uses",
+)
+async def metrics(
+    by: By,
+    number: Number,
+    version: Number,
+    pod: Annotated[str, Path(max_length=64)],
+    metrics: Annotated[str, Query(max_length=256)] = "",
+) -> Response:
+    """A value per minute, as text. `pod` is called as its log file is; `metrics`: names with commas."""
+
+    def read() -> dict[str, Any]:
+        record, _ = _version(by, number, version)
+        found = metrics_in(by.site, record, pod.removesuffix(".log"))
+        wanted = {name.strip().lower() for name in metrics.split(",") if name.strip()}
+        shown = [
+            {"metric": one["metric"], "value": [str(value) for value in one["value"]]}
+            for one in found
+            if not wanted or one["metric"].lower() in wanted
+        ]
+        return {"is_success": True, "metrics": shown, "interval": 1}
+
+    return answer(await run_in_threadpool(read))
+
+
 @router.get("/job/resource-specs", summary="What jobs can run on")
 async def specs(by: By) -> Response:
     """From the site's catalogue."""
-    catalogue = await run_in_threadpool(load_catalogue, by.site.stores.home)
+    catalogue = await run_in_threadpool(_catalogue, by)
     return answer(v1_specs(catalogue, await run_in_threadpool(devices_of, by.site, catalogue)))
 
 
 @router.get("/job/ai-engines", summary="What jobs can run in")
 async def engines(by: By) -> Response:
     """From the site's catalogue."""
-    return answer(v1_engines(await run_in_threadpool(load_catalogue, by.site.stores.home)))
+    return answer(v1_engines(await run_in_threadpool(_catalogue, by)))

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from jumar.errors import BadInput
 from jumar.modelarts.catalogue import load_catalogue
-from jumar.modelarts.measured import machine_of, metrics_of
 from jumar.modelarts.told import (
     PHASES,
     Asked,
@@ -27,7 +26,7 @@ from jumar.modelarts.wanted import PRIORITIES, SchedulePolicy, TrainingJob
 from jumar.server.edge.exchange import answer
 from jumar.server.modelarts.caller import By, Caller, takes
 from jumar.server.modelarts.kept import Edit, KeptAnswer
-from jumar.server.modelarts.logs import node_of
+from jumar.server.modelarts.logs import metrics_in
 from jumar.server.modelarts.making import delete_job, devices_of, make_job
 from jumar.server.modelarts.v2_logs import Order
 from jumar.spec.records import JobSummary
@@ -305,11 +304,7 @@ async def metrics(by: By, job: str, task: str) -> Response:
     """A value per minute; -1 where nothing was measured."""
 
     def read() -> dict[str, Any]:
-        record, _ = by.job(job)
-        node = node_of(task, record)
-        sampler = by.site.service.sampler
-        machine = machine_of(sampler.cards)
-        return {"metrics": metrics_of(sampler.of(record.id), record, node, machine)}
+        return {"metrics": metrics_in(by.site, by.job(job)[0], task)}
 
     return answer(await run_in_threadpool(read))
 

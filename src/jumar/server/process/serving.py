@@ -24,6 +24,7 @@ from jumar.errors import HomeUnusable
 from jumar.hub.collecting import Nightly
 from jumar.hub.hub import Hub
 from jumar.hub.repositories import Limits as HubLimits
+from jumar.hub.upstream import Upstream
 from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
 from jumar.jobs.sweep import SweepPlan
@@ -143,6 +144,7 @@ def _site(
         database,
         settings.home,
         HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
+        _upstream(settings),
     )
     engines = engines_of(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
     accounts = Accounts(database)
@@ -251,18 +253,26 @@ def _user_name() -> str:
     return re.sub(r"[^a-zA-Z0-9._-]", "-", name).strip("._-")[:64] or "admin"
 
 
+def _upstream(settings: Settings) -> Upstream | None:
+    if not settings.hub_upstream:
+        return None
+    folder = settings.home / "hub" / "upstream"
+    return Upstream(settings.hub_upstream, settings.hub_upstream_token, folder)
+
+
 def _ssh_door(settings: Settings, listener: Listener) -> "SshDoor | None":
     opened = listen_for_ssh(settings, listener)
     if opened is None:
         return None
     # Late: most servers have no such port, and the library takes a moment.
     try:
+        from jumar.server.hub.git_ssh import GitChannel
         from jumar.server.ssh.port import SshDoor, host_key
     except ImportError as error:
         raise HomeUnusable(
             f"an SSH port needs asyncssh: {error}", hint="pip install 'jumar[ssh]'"
         ) from error
-    return SshDoor(host_key(settings.home), opened)
+    return SshDoor(host_key(settings.home), opened, GitChannel)
 
 
 def _run(

@@ -1,7 +1,7 @@
 """The port for SSH: who is let in, and what they may ask for.
 
-The name to sign in with is the job's; the key says who asks. Nothing is told to those who are not let
-in. Ports are forwarded to listeners of the job only, and nothing is opened the other way round."""
+The name to sign in with is the job's, or `git`; the key says who asks. Nothing is told to those who are not
+let in. Ports are forwarded to listeners of the job only, and nothing is opened the other way round."""
 
 import asyncio
 import logging
@@ -37,6 +37,9 @@ MOST_FORWARDED = 256
 """Connections to ports of the job that one visitor has open."""
 LOGIN_LIMIT_S = 30
 RIGHTS_S = 5.0
+GIT_USER = "git"
+"""The name to sign in with for the repositories of the hub."""
+GitSession = Callable[[Site, UserRecord], Any]
 _HERE = ("localhost", "127.0.0.1", "::1", "ip6-localhost")
 _BLOCK = 1 << 16
 _ALIVE_S = 30
@@ -60,8 +63,9 @@ def host_key(home: Path) -> asyncssh.SSHKey:
 class SshDoor:
     """An open port and the key that it shows; used by the event loop only."""
 
-    def __init__(self, key: asyncssh.SSHKey, opened: socket.socket) -> None:
+    def __init__(self, key: asyncssh.SSHKey, opened: socket.socket, git: GitSession) -> None:
         self._key = key
+        self._git = git
         self.socket = opened
         self._open: dict[_Visitor, None] = {}
         self._server: asyncssh.SSHAcceptor | None = None
@@ -75,7 +79,7 @@ class SshDoor:
         """Take connections from now on."""
         self._server = await asyncssh.listen(
             sock=self.socket,
-            server_factory=lambda: _Visitor(site, self._open),
+            server_factory=lambda: _Visitor(site, self._open, self._git),
             server_host_keys=[self._key],
             password_auth=False,
             kbdint_auth=False,
@@ -107,12 +111,14 @@ class SshDoor:
 class _Visitor(asyncssh.SSHServer):
     """One connection, and who it is."""
 
-    def __init__(self, site: Site, others: "dict[_Visitor, None]") -> None:
+    def __init__(self, site: Site, others: "dict[_Visitor, None]", git: GitSession) -> None:
         self._site = site
+        self._git = git
         self._others = others
         self._connection: asyncssh.SSHServerConnection | None = None
         self._user: UserRecord | None = None
         self._job: JobSummary | None = None
+        """The job that they enter; none for git."""
         self._fingerprint = ""
         self._is_in = False
         """Whether the key is proven."""
@@ -163,11 +169,11 @@ class _Visitor(asyncssh.SSHServer):
             return False
         return True
 
-    def _find(self, job: str, fingerprint: str) -> tuple[UserRecord, JobSummary]:
+    def _find(self, name: str, fingerprint: str) -> tuple[UserRecord, JobSummary | None]:
         user = self._site.accounts.ssh_keys.user_of(fingerprint)
         if user is None or user.role not in ("member", "admin"):
             raise NotSignedIn("no such key")
-        return user, find_job(self._site, job, user)
+        return user, None if name == GIT_USER else find_job(self._site, name, user)
 
     def auth_completed(self) -> None:
         self._is_in = True
@@ -175,7 +181,7 @@ class _Visitor(asyncssh.SSHServer):
 
     async def _look(self) -> None:
         """A right is asked for again while it is used."""
-        while self._job is not None:
+        while True:
             await asyncio.sleep(RIGHTS_S)
             try:
                 user = await asyncio.to_thread(
@@ -184,19 +190,23 @@ class _Visitor(asyncssh.SSHServer):
             except JumarError as error:
                 log.warning("cannot look whether a key is still good: %s", error)
                 continue
-            if user is None or user.role == "pending" or not may_open(user, self._job.user):
+            if user is None or user.role == "pending":
+                self.hang_up()
+                return
+            if self._job is not None and not may_open(user, self._job.user):
                 self.hang_up()
                 return
 
     def session_requested(self) -> Any:
         assert self._user is not None
-        assert self._job is not None
+        if self._job is None:
+            return self._git(self._site, self._user)
         return Channel(self._site, self._user.name, self._job.id)
 
     def connection_requested(
         self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
     ) -> Any:
-        if dest_host not in _HERE:
+        if self._job is None or dest_host not in _HERE:
             raise asyncssh.ChannelOpenError(
                 OPEN_ADMINISTRATIVELY_PROHIBITED,
                 "only listeners of the job itself can be reached, as localhost",

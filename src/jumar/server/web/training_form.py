@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from jumar.errors import BadInput, JumarError
 from jumar.hub.address import SCHEME
 from jumar.hub.names import Kind
+from jumar.modelarts.catalogue import HOME_FILE, Engine, load_catalogue
 from jumar.server.api.hub_refs import with_hub_files
 from jumar.server.api.repos import search_repos
 from jumar.server.edge.auth import Member
@@ -49,6 +50,8 @@ async def create(
     model: Field = "",
     dataset: Field = "",
     parameters: Annotated[str, Form(max_length=16_384)] = "",
+    environment: Annotated[str, Form(max_length=16_384)] = "",
+    engine: Field = "",
     device: Field = "cpu:1",
     aim: Field = "",
 ) -> Response:
@@ -60,13 +63,16 @@ async def create(
         "model": model,
         "dataset": dataset,
         "parameters": parameters,
+        "environment": environment,
+        "engine": engine,
         "device": device,
         "aim": aim,
     }
 
     def submit() -> JobRecord:
         site.hub.repositories.readable(user, "project", owner, name)
-        spec = validate_spec(job_values(owner, name, values), source="form")
+        wanted = load_catalogue(site.stores.home).engine(engine.strip())
+        spec = validate_spec(job_values(owner, name, values, wanted), source="form")
         return site.service.submit(
             with_hub_files(site, user, spec), user=user.name, ranked=user.role == "admin"
         )
@@ -78,7 +84,9 @@ async def create(
     return RedirectResponse(f"/jobs/{record.id}", status_code=303)
 
 
-def job_values(owner: str, name: str, form: dict[str, str]) -> dict[str, Any]:
+def job_values(
+    owner: str, name: str, form: dict[str, str], engine: Engine | None
+) -> dict[str, Any]:
     """The job that a filled form describes, as a job file would have it."""
     boot_file = form["boot_file"].strip()
     if not boot_file.endswith(".py"):
@@ -97,12 +105,19 @@ def job_values(owner: str, name: str, form: dict[str, str]) -> dict[str, Any]:
     words = [word for line in form["parameters"].splitlines() for word in _parameter(line)]
     if form["aim"]:
         words.append(f"--aim_repo={AIM}")
+    if engine is not None and not engine.activate:
+        raise BadInput(
+            f"framework: {engine.id} is not set up here",
+            hint=f"an administrator names what it activates in {HOME_FILE} of the server's home",
+        )
     return {
         "name": form["instance"].strip(),
         "command": ["python", boot_file, *words, f"--output_path={OUTPUT}"],
         "code": f"{SCHEME}project/{owner}/{name}@{form['revision'].strip() or 'main'}",
         "inputs": inputs,
         "device": form["device"].strip(),
+        "environment": dict(map(_variable, filter(str.strip, form["environment"].splitlines()))),
+        "activate": None if engine is None else engine.activate,
     }
 
 
@@ -123,6 +138,13 @@ def _parameter(line: str) -> list[str]:
     return words
 
 
+def _variable(line: str) -> tuple[str, str]:
+    name, equals, value = line.strip().partition("=")
+    if not equals:
+        raise BadInput(f"environment: {line[:100]!r} is not NAME=VALUE")
+    return name, value
+
+
 async def _page(
     request: Request,
     site: Site,
@@ -140,13 +162,16 @@ async def _page(
         )
 
     repo, models, datasets = await run_in_threadpool(look)
+    catalogue = await run_in_threadpool(load_catalogue, site.stores.home)
     usual = {"instance": repo.name, "boot_file": "train.py", "revision": "main", "device": "cpu:1"}
-    blank = {"model": "", "dataset": "", "parameters": "", "aim": ""}
+    blank = dict.fromkeys(("model", "dataset", "parameters", "environment", "engine", "aim"), "")
     problem = None if error is None else f"{error.message}. {error.hint or ''}"
     values = {
         "repo": repo,
         "models": models,
         "datasets": datasets,
+        # Those that can be chosen come first.
+        "engines": sorted(catalogue.engines.values(), key=lambda one: not one.activate),
         "form": {**usual, **blank, **form},
         "problem": problem,
     }
