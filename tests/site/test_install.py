@@ -106,6 +106,10 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     assert state["answers"]
     assert set(state["services"].values()) == {True}
     _check_own_program(trial)
+    # As an earlier jumar made it; a password of the database may be in it.
+    settings = trial.top / "etc/jumar/server.env"
+    assert settings.stat().st_mode & 0o777 == 0o600
+    settings.chmod(0o644)
     for verb in ("remove --yes", "upgrade --yes", "stop"):
         no = trial.run("site", *verb.split(), "--prefix", str(trial.top), person=True)
         assert (no.returncode, f"sudo jumar site {verb}" in no.stderr) == (2, True), no.stderr
@@ -120,6 +124,7 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     trial.site("upgrade", "--yes")
     state = json.loads(trial.site("status", "--json"))
     assert state["answers"]
+    assert settings.stat().st_mode & 0o777 == 0o600
     assert state["program"] != before
     assert Path(before).exists(), "kept while a job runs from it"
     busy = trial.run("site", "remove", "--yes", "--prefix", str(trial.top))

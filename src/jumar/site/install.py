@@ -82,6 +82,7 @@ def upgrade(choice: Choice) -> list[str]:
     places, done = choice.places, list[str]()
     account = installed_account(places)
     _install_program(places, done)
+    _close_settings(places)
     change_site(places.toml, launcher=_launcher(places))
     _write_units(Choice(places, account))
     services_for(places, account).restart()
@@ -245,12 +246,20 @@ def _write_units(choice: Choice) -> None:
 def _encrypt(places: Places) -> str:
     """Have the server make a certificate at its first start: passwords cross the network."""
     if places.server_settings.exists():
+        _close_settings(places)
         return f"settings of the server as in {places.server_settings}"
-    if shutil.which("openssl") is None:
+    can = shutil.which("openssl") is not None
+    # Made in any case: a file that somebody else makes later would be open to all.
+    write_whole(places.server_settings, "JUMAR_TLS_CERT=self-signed\n" if can else "", private=True)
+    if not can:
         return "TLS: off, openssl is not installed"
-    write_whole(places.server_settings, "JUMAR_TLS_CERT=self-signed\n")
-    places.server_settings.chmod(0o644)
     return f"TLS: on, with a certificate of its own; another one: {places.server_settings}"
+
+
+def _close_settings(places: Places) -> None:
+    """Root's alone: passwords of a database and of a login provider are in it."""
+    with contextlib.suppress(FileNotFoundError):
+        places.server_settings.chmod(0o600)
 
 
 def _can_fence() -> bool:
