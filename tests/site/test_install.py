@@ -148,11 +148,11 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     trial.site("start")
     known = json.loads((places.home / "server.json").read_text())
     assert known["url"].endswith(f":{port}"), "settings are read without systemd too"
-    trial.site("remove", "--yes", "--data")
+    told = trial.site("remove", "--yes", "--data")
     assert not places.state.exists()
     for find, name in ((pwd.getpwnam, trial.account), (grp.getgrnam, names[-1])):
         with pytest.raises(KeyError):
-            find(name)
+            raise AssertionError(find(name), told)
 
 
 def test_a_folder_that_others_can_write_is_refused(trial: Trial) -> None:

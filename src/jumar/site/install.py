@@ -21,6 +21,8 @@ from jumar.site.sitefile import change_site, write_site
 from jumar.site.units import units
 from jumar.wholefile import write_whole
 
+# Exit code of userdel and groupdel.
+_NO_SUCH_NAME = 6
 _LIMIT_S = 60
 
 
@@ -120,8 +122,7 @@ def remove(choice: Choice, *, with_data: bool) -> list[str]:
             folder.rmdir()
     if not with_data:
         return [f"removed; {places.state} and the account {account} are kept"]
-    _remove_made(made)
-    return ["removed, with all data"]
+    return ["removed, with all data", *_remove_made(made)]
 
 
 def installed_account(places: Places) -> str:
@@ -175,11 +176,15 @@ def _note_made(places: Places, kind: str, name: str) -> None:
         file.write(f"{kind} {name}\n")
 
 
-def _remove_made(lines: list[str]) -> None:
+def _remove_made(lines: list[str]) -> list[str]:
+    """Remove accounts and groups; what is told are those that somebody needs by now."""
+    kept: list[str] = []
     for kind, _, name in (line.partition(" ") for line in lines):
         words = ["userdel" if kind == "account" else "groupdel", name]
-        # One that is gone, or that somebody needs by now, stays as it is.
-        subprocess.run(words, check=False, capture_output=True, timeout=_LIMIT_S)
+        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=_LIMIT_S)
+        if done.returncode not in (0, _NO_SUCH_NAME):
+            kept.append(f"the {kind} {name} is kept: {done.stderr.strip()}")
+    return kept
 
 
 def _make_group(places: Places, name: str) -> None:

@@ -1,0 +1,100 @@
+"""That lines of the command line are found in the table whatever values they have, and that the table holds
+no line that the code does not say."""
+
+import ast
+import re
+import string
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import tomllib
+
+import jumar
+from jumar.words.sentences import spoken, table
+
+PARTS = tomllib.loads(files("jumar.words").joinpath("sentences.zh.toml").read_text("utf-8"))
+OURS = [line for part, lines in PARTS.items() if part != "click" for line in lines]
+VALUE = "\0"
+
+
+def _shapes() -> Iterator[str]:
+    """All texts of the code, with one mark in the place of each value."""
+    for path in Path(jumar.__file__).parent.glob("**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(
+                    str(one.value) if isinstance(one, ast.Constant) else VALUE
+                    for one in node.values
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from node.value.split("\n")
+
+
+def _marked(line: str) -> str:
+    parts = string.Formatter().parse(line)
+    return "".join(literal + (VALUE if name else "") for literal, name, _, _ in parts)
+
+
+def _pattern(shape: str) -> "re.Pattern[str]":
+    return re.compile(re.escape(shape).replace(re.escape(VALUE), ".+"))
+
+
+def test_every_line_of_the_table_is_said_by_the_code() -> None:
+    shapes = {shape.strip() for shape in _shapes()}
+    # A shape that is hardly more than values would fit anything.
+    open_ones = [
+        _pattern(shape)
+        for shape in shapes
+        if VALUE in shape and len(re.findall(r"[a-z]", shape)) > 3
+    ]
+    unsaid = [
+        line
+        for line in map(_marked, OURS)
+        if line not in shapes
+        and not any(one.fullmatch(line) for one in open_ones)
+        and not any(_pattern(line).fullmatch(shape) for shape in shapes)
+    ]
+    assert not unsaid
+
+
+def test_translations_have_the_same_values_and_are_chinese() -> None:
+    assert sum(map(len, PARTS.values())) == len(table("zh")), "no line stands there twice"
+    for line, words in table("zh").items():
+        names = [
+            sorted(name for _, name, _, _ in string.Formatter().parse(text) if name)
+            for text in (line, words)
+        ]
+        assert names[0] == names[1], line
+        assert re.search("[\u4e00-\u9fff]", words), line
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("no job 'x'", "没有任务“x”"),
+        ("no job '{job} {0} {'", "没有任务“{job} {0} {”"),
+        ("stopped the server of /a b/c", "已停止 /a b/c 的服务"),
+        (
+            "a.yaml: name: is missing\na.yaml:3: nam: unknown field",
+            "a.yaml: name：未填写\na.yaml:3: nam：没有这个字段",
+        ),
+        ("\nlast lines:", "\n日志末尾："),
+        ("  {line} of somebody's log", "  {line} of somebody's log"),
+        ("", ""),
+    ],
+)
+def test_a_line_is_found_whatever_is_in_it(english: str, chinese: str) -> None:
+    assert spoken(english, "zh") == chinese
+    assert spoken(english, "en") == english
+
+
+def test_a_text_of_somebody_else_takes_no_time() -> None:
+    began = time.process_time()
+    hostile = ": , to ; already there ' is not " * 15
+    for text in ("no job '" + "a" * 100_000, hostile, hostile * 1000):
+        assert spoken(text, "zh").count("\n") == 0
+    # Seconds would be an eternity here: it is about milliseconds, on whatever machine.
+    assert time.process_time() - began < 5
