@@ -178,9 +178,11 @@ def _in_their_words(command: click.Command) -> click.Command:
 
 
 def _option_in_their_words(one: click.Parameter) -> click.Parameter:
-    if isinstance(one, click.Option) and one.help:
-        one = copy(one)
-        one.help = translated(one.help)
+    if not isinstance(one, click.Option) or not one.help:
+        return one
+    words = translated(one.help)
+    one = copy(one)
+    one.help = words
     return one
 
 

@@ -275,8 +275,8 @@ def _check_program(name: str, environment: dict[str, str], files: _Files) -> Non
     if path is not None and os.path.isfile(path) and not os.access(path, os.X_OK):
         shown = shlex.quote(name if "/" in name else path)
         program = _INTERPRETERS.get(os.path.splitext(name)[1])
-        by_hand = f"{program} {shown}, or " if program else ""
-        raise SubmitRefused(f"{path} is not executable", hint=f"{by_hand}chmod +x {shown}")
+        hint = f"{program} {shown}, or chmod +x {shown}" if program else f"chmod +x {shown}"
+        raise SubmitRefused(f"{path} is not executable", hint=hint)
 
 
 def _meant(name: str, environment: dict[str, str], files: _Files) -> str:
