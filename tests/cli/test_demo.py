@@ -64,7 +64,7 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "JUMAR_HOME": str(tmp_path / "home")},
+        env={"PATH": str(tmp_path), "JUMAR_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
         timeout=180,
@@ -73,6 +73,23 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
     assert "needs torch" in done.stderr
     assert f"hint: install them beside jumar: {sys.executable} -m pip install" in done.stderr
     assert not (tmp_path / "home").exists()
+
+
+def test_without_torch_the_shells_python_is_taken_if_it_has_it() -> None:
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from jumar.cli import demo; print(vars(demo)['_python_with_torch']())"
+    )
+    beside = Path(sys.executable).parent
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PATH": str(beside)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=180,
+    )
+    assert Path(found.stdout.strip()).parent == beside
 
 
 def test_the_wheel_brings_the_example(tmp_path: Path) -> None:

@@ -49,6 +49,28 @@ def test_what_can_never_run_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (["pyhton3", "train.py"], "did you mean: python3"),
+        (["train.py"], "did you mean: python3 train.py"),
+        ("go.sh --fast", "did you mean: bash go.sh"),
+        (["program"], "did you mean: ./program"),
+        (["./train.py"], "python3 ./train.py, or chmod +x ./train.py"),
+        (["./program"], "chmod +x ./program"),
+        (["qqqqqqqqqq"], "give its full path, or set PATH in environment"),
+    ],
+)
+def test_a_command_that_does_not_exist_has_a_better_one(
+    workshop: Workshop, tmp_path: Path, command: list[str] | str, hint: str
+) -> None:
+    for name in ("train.py", "go.sh", "program"):
+        (tmp_path / name).touch(0o644)
+    with pytest.raises(SubmitRefused) as refusal:
+        plan(workshop, command, workdir=str(tmp_path))
+    assert refusal.value.hint == hint
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "cd /tmp && no-such-program",

@@ -155,15 +155,18 @@ def test_all_is_brought_and_a_second_call_brings_only_what_is_new(
 ) -> None:
     (folder / "out/away").symlink_to("/etc/passwd")
     (folder / "out/up").symlink_to("../../x")
+    (folder / "out/own").symlink_to(folder / "out/model")
+    (folder / "out/sly").symlink_to(folder / "../../x")
     os.mkfifo(folder / "out/pipe")
     os.mkfifo(os.fsencode(folder / "out") + b"/\xff\xfe")
     first = client.fetch(job, folder=tmp_path)
     assert (first.files, first.already_here, first.failed) == (3, 0, [])
-    odd = ["out/\\udcff\\udcfe", "out/away", "out/pipe", "out/up"]
+    odd = ["out/\\udcff\\udcfe", "out/away", "out/pipe", "out/sly", "out/up"]
     assert sorted(one.path for one in first.left_out) == odd
     assert (tmp_path / "out/model/big.bin").read_bytes() == BIG
     assert (tmp_path / "out/权重 %2F#?.txt").read_text() == "odd name"
     assert (tmp_path / "latest").readlink() == Path("out/model")
+    assert (tmp_path / "out/own").readlink() == Path("model")
     assert (tmp_path / "out/empty").is_dir()
     assert not list(tmp_path.rglob("*.part"))
     (folder / "logs/node0/rank0.log").write_text("line\nline\n")

@@ -106,6 +106,10 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     assert state["answers"]
     assert set(state["services"].values()) == {True}
     _check_own_program(trial)
+    # As an earlier jumar made it; a password of the database may be in it.
+    settings = trial.top / "etc/jumar/server.env"
+    assert settings.stat().st_mode & 0o777 == 0o600
+    settings.chmod(0o644)
     for verb in ("remove --yes", "upgrade --yes", "stop"):
         no = trial.run("site", *verb.split(), "--prefix", str(trial.top), person=True)
         assert (no.returncode, f"sudo jumar site {verb}" in no.stderr) == (2, True), no.stderr
@@ -120,6 +124,7 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     trial.site("upgrade", "--yes")
     state = json.loads(trial.site("status", "--json"))
     assert state["answers"]
+    assert settings.stat().st_mode & 0o777 == 0o600
     assert state["program"] != before
     assert Path(before).exists(), "kept while a job runs from it"
     busy = trial.run("site", "remove", "--yes", "--prefix", str(trial.top))
@@ -143,11 +148,11 @@ def test_a_job_lives_through_an_upgrade(trial: Trial) -> None:
     trial.site("start")
     known = json.loads((places.home / "server.json").read_text())
     assert known["url"].endswith(f":{port}"), "settings are read without systemd too"
-    trial.site("remove", "--yes", "--data")
+    told = trial.site("remove", "--yes", "--data")
     assert not places.state.exists()
     for find, name in ((pwd.getpwnam, trial.account), (grp.getgrnam, names[-1])):
         with pytest.raises(KeyError):
-            find(name)
+            raise AssertionError(find(name), told)
 
 
 def test_a_folder_that_others_can_write_is_refused(trial: Trial) -> None:

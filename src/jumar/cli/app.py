@@ -8,6 +8,7 @@ click and not typer: typer 0.29 imports pydantic for any option that is not a fl
 
 import re
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -16,8 +17,9 @@ from typing import cast
 import click
 
 from jumar import __version__
-from jumar.cli.output import complain
+from jumar.cli.output import complain, translated
 from jumar.errors import JumarError
+from jumar.words import language
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +150,40 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        return cast("click.Command", import_module(entry.module).command)
+        return _in_their_words(cast("click.Command", import_module(entry.module).command))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
-            with formatter.section(section):
+            with formatter.section(translated(section)):
                 formatter.write_dl(
-                    [(n, entry.help) for n, entry in COMMANDS.items() if entry.section == section]
+                    [
+                        (name, translated(entry.help))
+                        for name, entry in COMMANDS.items()
+                        if entry.section == section
+                    ]
                 )
+
+
+def _in_their_words(command: click.Command) -> click.Command:
+    """The command with what it says of itself in the language of the terminal."""
+    if language() == "en":
+        return command
+    # A copy: the module's own is used by others.
+    command = copy(command)
+    command.help = translated(command.help or "")
+    command.params = [_option_in_their_words(one) for one in command.params]
+    if isinstance(command, click.Group):
+        command.commands = {n: _in_their_words(one) for n, one in command.commands.items()}
+    return command
+
+
+def _option_in_their_words(one: click.Parameter) -> click.Parameter:
+    if not isinstance(one, click.Option) or not one.help:
+        return one
+    words = translated(one.help)
+    one = copy(one)
+    one.help = words
+    return one
 
 
 @click.group(
@@ -193,7 +221,9 @@ def _meant(error: click.UsageError) -> str | None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code."""
     try:
-        answer: object = root.main(args=list(arguments), prog_name="jumar", standalone_mode=False)
+        answer: object = _in_their_words(root).main(
+            args=list(arguments), prog_name="jumar", standalone_mode=False
+        )
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
         return 2

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 GOOD_ENOUGH = 0.98
+_NEEDED = {"torch", "numpy"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +58,11 @@ def command(as_json: bool) -> int:
       jumar demo
     """
     folder = example_folder("digits")
-    if find_spec("torch") is None or find_spec("numpy") is None:
-        raise BadInput(
-            "the demo trains a model and needs torch and numpy",
-            hint=f"install them beside jumar: {sys.executable} -m pip install torch numpy",
-        )
+    python = _python_with_torch()
     server = connect()
     with server.client as client:
         ported = _port(folder)
-        job = client.submit(_request(server, ported.folder))
+        job = client.submit(_request(server, ported.folder, python))
         note(f"submitted {job.name} ({job.id}): two simulated NPUs learn to read digits")
         training = Training()
         try:
@@ -80,7 +77,8 @@ def command(as_json: bool) -> int:
             accuracy=training.accuracy,
             results=f"{ended.directory}/out/results",
             report=str(ported.report),
-            url=f"{client.url}/jobs/{ended.id}",
+            # The client itself may come through a Unix socket.
+            url=f"{client.server().url}/jobs/{ended.id}",
             login_url=client.login_url(),
         )
     if as_json:
@@ -126,14 +124,34 @@ def _port(folder: Path) -> Ported:
     return ported
 
 
-def _request(server: Connected, folder: Path) -> dict[str, Any]:
+def _python_with_torch() -> str:
+    """This Python, or the shell's: a site's own belongs to root and holds no frameworks."""
+    from jumar.host.interpreter import inspect, shell_python
+
+    if all(map(find_spec, _NEEDED)):
+        return sys.executable
+    with suppress(BadInput):
+        found = inspect(shell_python(os.environ), os.environ)
+        if found.packages.keys() >= _NEEDED:
+            return found.executable
+    folder = "~/torch"
+    if os.access(sys.prefix, os.W_OK):
+        hint = f"install them beside jumar: {sys.executable} -m pip install torch numpy"
+    else:
+        hint = (
+            f"python3 -m venv {folder} && {folder}/bin/pip install torch numpy, "
+            f"then: PATH={folder}/bin:$PATH jumar demo"
+        )
+    raise BadInput("the demo trains a model and needs torch and numpy", hint=hint)
+
+
+def _request(server: Connected, folder: Path, python: str) -> dict[str, Any]:
     from jumar.spec.document import read_spec_file
 
     values = {**read_spec_file(folder / "job.yaml").dump(), "device": "sim:2", "code": str(folder)}
     values = with_code_sent(server.client, values)
     if server.on_this_machine:
-        # torch was found beside this Python; the shell's may have none.
-        values["command"] = [sys.executable, *values["command"][1:]]
+        values["command"] = [python, *values["command"][1:]]
         values = with_local_defaults(values, os.environ, folder)
     return values
 

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from jumar.cli.output import print_json, wants_colour
+from jumar.cli.output import local, print_json, translated, wants_colour
 
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
 _UNSEEN = ("?", "bright_black")
@@ -41,15 +41,15 @@ def command(python: str | None, only: tuple[str, ...], as_json: bool) -> int:
         for result in report.results:
             if result.family != family:
                 family = result.family
-                print(f"{family}:")
+                print(f"{translated(family)}:")
             mark, colour = _MARKS.get(result.verdict, _UNSEEN)
-            print(f"  {_paint(f'{mark:>4}', colour)}  {result.check}: {result.seen}")
+            print(f"  {_paint(f'{mark:>4}', colour)}  {result.check}: {translated(result.seen)}")
             if result.fix is not None:
-                print(f"        fix: {result.fix}")
+                print(f"        {local('fix:')} {translated(result.fix)}")
         counts = [
             (verdict, sum(r.verdict == verdict for r in report.results)) for verdict in _WORDS
         ]
-        print(", ".join(f"{number} {_WORDS[verdict]}" for verdict, number in counts))
+        print(", ".join(f"{number} {translated(_WORDS[verdict])}" for verdict, number in counts))
     return 0 if report.is_well else 1
 
 

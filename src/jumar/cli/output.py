@@ -104,16 +104,18 @@ def wants_colour(stream: TextIO) -> bool:
 
 def complain(message: str, *, hint: str | None = None) -> None:
     """An error in one form, on stderr."""
-    print(f"{_paint('error:', _RED, sys.stderr)} {readable(message)}", file=sys.stderr)
+    head = _paint(local("error:"), _RED, sys.stderr)
+    print(f"{head} {readable(translated(message))}", file=sys.stderr)
     if hint:
-        print(f"{_paint('hint:', _BOLD, sys.stderr)} {readable(hint)}", file=sys.stderr)
+        head = _paint(local("hint:"), _BOLD, sys.stderr)
+        print(f"{head} {readable(translated(hint))}", file=sys.stderr)
 
 
 def note(message: str) -> None:
     """A word to the user, on stderr."""
     # In the order it happened, also where both go to one file.
     sys.stdout.flush()
-    print(readable(message), file=sys.stderr, flush=True)
+    print(readable(translated(message)), file=sys.stderr, flush=True)
 
 
 def say(message: str) -> None:
@@ -153,6 +155,15 @@ def local(text: str) -> str:
     from jumar.words.catalogue import catalogue
 
     return str(catalogue(language())["terminal"].get(text, text))
+
+
+def translated(text: str) -> str:
+    """Lines of ours, with whatever values, in the language of the terminal; English where it has none."""
+    if language() == "en":
+        return text
+    from jumar.words.sentences import spoken
+
+    return spoken(text, language())
 
 
 def print_table(

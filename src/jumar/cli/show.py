@@ -140,6 +140,8 @@ def _worth(name: str, value: object) -> bool:
 
 
 def _value(value: object) -> str:
+    if value is True:
+        return local("yes")
     if isinstance(value, list):
         import shlex
 

@@ -71,4 +71,7 @@ def command(
     if as_json:
         print_json({"path": str(path), "bytes": size})
     else:
-        note(f"wrote {path} ({size / 1e6:.0f} MB); on the host: tar -xf, then sh install.sh")
+        note(
+            f"wrote {path} ({size / 1e6:.0f} MB); on the host: tar -xf {path.name}, "
+            "then sh jumar-*/install.sh"
+        )

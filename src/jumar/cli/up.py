@@ -3,21 +3,30 @@
 import os
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from jumar.cli.output import note, print_json
 from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
-from jumar.client.config import EMBEDDED_FILE, read_address
+from jumar.client.config import EMBEDDED_FILE, has_site, read_address
 from jumar.errors import BadInput, Conflict, HomeUnusable
 from jumar.settings import Settings, load
 from jumar.spec.records import ServerInfo
 
 _ANSWER_LIMIT_S = 120.0
+# What a running server tells of itself.
+_FLAGS = {
+    "s3_port": "--s3",
+    "ssh_port": "--ssh",
+    "tls_cert": "--tls",
+    "keep_days": "--keep",
+}
 
 
 @click.command()
@@ -74,7 +83,7 @@ def command(
 ) -> None:
     """Start the server.
 
-    Does nothing if it is already running. login_url signs you in on the web pages and works once.
+    If it is already running, it stays as it is, and an option that it does not have is refused. login_url signs you in on the web pages and works once.
     Once the built-in store is behind the S3 door, every start opens the door at the same address.
     With --keep, nothing is removed in the first week; `jumar show` and `jumar jobs` say when a job goes.
     With TLS the S3 door speaks it too; set tls_cert or keep_days in config.toml for later starts.
@@ -106,10 +115,12 @@ def command(
     settings = replace(load(), **asked)
     info = process.running(settings)
     if info is not None:
-        _refuse_other_door(info, s3_port)
-        _refuse_other_scheme(info, tls or bool(tls_cert))
+        _refuse_other(settings, info, asked)
         _tell(settings, info, as_json, "the server is already running")
-    elif detach:
+        return
+    if not settings.site and has_site(settings):
+        note("this machine has a site; until jumar down, your commands use this server instead")
+    if detach:
         _tell(settings, process.start_detached(settings), as_json, "the server is up")
     else:
         watcher = threading.Thread(target=_tell_when_up, args=(settings, as_json), daemon=True)
@@ -124,20 +135,35 @@ def _days(text: str) -> int:
     return days
 
 
-def _refuse_other_door(info: ServerInfo, s3_port: int | None) -> None:
-    if s3_port not in (None, info.s3_port):
-        door = f"its S3 door on port {info.s3_port}" if info.s3_port else "no S3 door"
+def _refuse_other(settings: Settings, info: ServerInfo, asked: Mapping[str, Any]) -> None:
+    """Options act at a start: one that a running server does not have is refused, not forgotten."""
+    has: dict[str, object] = {
+        "s3_port": info.s3_port,
+        "ssh_port": info.ssh_port,
+        "keep_days": info.keeping.days if info.keeping else 0,
+    }
+    if info.fingerprint is not None:
+        has["tls_cert"] = asked.get("tls_cert")
+    told = {name: value for name, value in asked.items() if name in _FLAGS}
+    other = [name for name, value in told.items() if has.get(name) != value]
+    if other:
+        flags = {name: f"{_FLAGS[name]}{_shown(name, value)}" for name, value in told.items()}
         raise Conflict(
-            f"the server is already running, with {door}",
-            hint=f"jumar down, then: jumar up --s3 {s3_port}",
+            f"the server is already running without {', '.join(flags[name] for name in other)}",
+            hint=f"jumar down, then: jumar up --detach {' '.join(flags.values())}",
         )
+    own = read_address(settings.home / EMBEDDED_FILE)
+    port = urlsplit(own.url if own else info.url).port
+    unseen = [name for name, value in asked.items() if name not in _FLAGS and value != port]
+    if unseen:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in unseen)
+        note(f"{names}: without effect while the server runs; jumar down, then start it again")
 
 
-def _refuse_other_scheme(info: ServerInfo, wants_tls: bool) -> None:
-    if wants_tls and info.fingerprint is None:
-        raise Conflict(
-            "the server is already running, without TLS", hint="jumar down, then: jumar up --tls"
-        )
+def _shown(name: str, value: object) -> str:
+    if name == "keep_days":
+        return f" {value}d"
+    return "" if value == "self-signed" else f" {value}"
 
 
 def _tell_when_up(settings: Settings, as_json: bool) -> None:

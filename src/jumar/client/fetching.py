@@ -81,9 +81,12 @@ class _Wanted:
 class Fetching:
     """One call of `Client.fetch`."""
 
-    def __init__(self, connection: Connection, job: str, counter: Counter | None) -> None:
+    def __init__(
+        self, connection: Connection, job: str, directory: str, counter: Counter | None
+    ) -> None:
         self._connection = connection
         self._job = job
+        self._directory = directory
         self._counter = counter
 
     def run(self, pages: Sequence[FilePage], path: str, folder: Path) -> Fetched:
@@ -155,16 +158,24 @@ class Fetching:
             self._made.failed.append(Trouble(entry.path, error.strerror or str(error)))
 
     def _link(self, wanted: _Wanted, top: Path) -> None:
-        target = wanted.entry.target or ""
+        target = self._from_here(wanted.entry)
         below = os.path.relpath(wanted.target.parent, top)
         place = os.path.normpath(os.path.join(below, target))
         if os.path.isabs(target) or place == ".." or place.startswith("../"):
-            why = f"a link to {target}, which is not among the copied files"
+            why = f"a link to {target}, which is not in the copied folder"
             self._made.left_out.append(Trouble(wanted.entry.path, why))
             return
         if wanted.target.is_symlink():
             wanted.target.unlink()
         wanted.target.symlink_to(target)
+
+    def _from_here(self, entry: JobFile) -> str:
+        """Where a link leads: one into the job's own folder, as outputs have them, from where it lies."""
+        target = entry.target or ""
+        if not target.startswith(f"{self._directory}/"):
+            return target
+        inside = os.path.relpath(target, self._directory)
+        return os.path.relpath(inside, os.path.dirname(entry.path))
 
     def _file(self, wanted: _Wanted) -> None:
         entry, target = wanted.entry, wanted.target

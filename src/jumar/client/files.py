@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.client.connection import Connection, decode, job_call
-from jumar.spec.records import FilePage, JobFile
+from jumar.spec.records import FilePage, JobFile, JobRecord
 
 if TYPE_CHECKING:
     from jumar.client.fetching import Counter, Fetched
@@ -47,6 +47,7 @@ class FileCalls:
         One file that fails does not keep the others back: `failed` names it."""
         from jumar.client.fetching import Fetching
 
-        return Fetching(self._connection, job, counter).run(
+        known = self._connection.json(job_call("GET", job, repeatable=True))
+        return Fetching(self._connection, job, decode(JobRecord, known).directory, counter).run(
             list(self.file_pages(job, path)), path, folder or Path()
         )

@@ -346,7 +346,8 @@ class RepoNotFound(NotFound):
 def not_found(kind: str, owner: str, name: str) -> RepoNotFound:
     """The same for what does not exist and for what may not be seen."""
     return RepoNotFound(
-        f"no {kind} repository {owner[:64]}/{name[:100]}", hint="list them: jumar repo list"
+        f"no {kind} repository {owner[:64]}/{name[:100]}",
+        hint=f"list them: jumar repo list; make one: jumar repo create {kind} NAME",
     )
 
 

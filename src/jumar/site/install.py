@@ -21,6 +21,8 @@ from jumar.site.sitefile import change_site, write_site
 from jumar.site.units import units
 from jumar.wholefile import write_whole
 
+# Exit code of userdel and groupdel.
+_NO_SUCH_NAME = 6
 _LIMIT_S = 60
 
 
@@ -82,6 +84,7 @@ def upgrade(choice: Choice) -> list[str]:
     places, done = choice.places, list[str]()
     account = installed_account(places)
     _install_program(places, done)
+    _close_settings(places)
     change_site(places.toml, launcher=_launcher(places))
     _write_units(Choice(places, account))
     services_for(places, account).restart()
@@ -119,8 +122,7 @@ def remove(choice: Choice, *, with_data: bool) -> list[str]:
             folder.rmdir()
     if not with_data:
         return [f"removed; {places.state} and the account {account} are kept"]
-    _remove_made(made)
-    return ["removed, with all data"]
+    return ["removed, with all data", *_remove_made(made)]
 
 
 def installed_account(places: Places) -> str:
@@ -174,11 +176,15 @@ def _note_made(places: Places, kind: str, name: str) -> None:
         file.write(f"{kind} {name}\n")
 
 
-def _remove_made(lines: list[str]) -> None:
+def _remove_made(lines: list[str]) -> list[str]:
+    """Remove accounts and groups; what is told are those that somebody needs by now."""
+    kept: list[str] = []
     for kind, _, name in (line.partition(" ") for line in lines):
         words = ["userdel" if kind == "account" else "groupdel", name]
-        # One that is gone, or that somebody needs by now, stays as it is.
-        subprocess.run(words, check=False, capture_output=True, timeout=_LIMIT_S)
+        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=_LIMIT_S)
+        if done.returncode not in (0, _NO_SUCH_NAME):
+            kept.append(f"the {kind} {name} is kept: {done.stderr.strip()}")
+    return kept
 
 
 def _make_group(places: Places, name: str) -> None:
@@ -245,12 +251,20 @@ def _write_units(choice: Choice) -> None:
 def _encrypt(places: Places) -> str:
     """Have the server make a certificate at its first start: passwords cross the network."""
     if places.server_settings.exists():
+        _close_settings(places)
         return f"settings of the server as in {places.server_settings}"
-    if shutil.which("openssl") is None:
+    can = shutil.which("openssl") is not None
+    # Made in any case: a file that somebody else makes later would be open to all.
+    write_whole(places.server_settings, "JUMAR_TLS_CERT=self-signed\n" if can else "", private=True)
+    if not can:
         return "TLS: off, openssl is not installed"
-    write_whole(places.server_settings, "JUMAR_TLS_CERT=self-signed\n")
-    places.server_settings.chmod(0o644)
     return f"TLS: on, with a certificate of its own; another one: {places.server_settings}"
+
+
+def _close_settings(places: Places) -> None:
+    """Root's alone: passwords of a database and of a login provider are in it."""
+    with contextlib.suppress(FileNotFoundError):
+        places.server_settings.chmod(0o600)
 
 
 def _can_fence() -> bool:

@@ -8,6 +8,8 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan
 from jumar.spec.urls import is_remote
 
+_INTERPRETERS = {".py": "python3", ".sh": "bash"}
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n!")
 _BUILTINS = frozenset(
     [
@@ -196,6 +199,10 @@ class _Files:
         """Whether an absolute path is there, as far as anyone here may tell."""
         return not self._can_look or os.path.exists(path)
 
+    def path(self, relative: str) -> str | None:
+        """Where a relative path is, unless it lies in an archive."""
+        return None if self._workdir is None else os.path.join(self._workdir, relative)
+
     def has(self, relative: str) -> bool:
         """Whether a relative path is there."""
         if self._workdir is not None:
@@ -257,15 +264,41 @@ def _brings_packages(spec: JobSpec, files: _Files) -> bool:
 def _check_program(name: str, environment: dict[str, str], files: _Files) -> None:
     if "/" in name and not name.startswith("/"):
         _check(files.has, name, f"the command {name} is not in the code")
-        return
-    path = find(name, environment, "/")
-    if path is None:
-        raise SubmitRefused(
-            f"the command {name} was not found on this machine",
-            hint="give its full path, or set PATH in environment",
-        )
-    if not os.access(path, os.X_OK):
-        raise SubmitRefused(f"{path} is not executable", hint=f"chmod +x {path}")
+        path = files.path(name)
+    else:
+        path = find(name, environment, "/")
+        if path is None:
+            raise SubmitRefused(
+                f"the command {name} was not found on this machine",
+                hint=_meant(name, environment, files),
+            )
+    if path is not None and os.path.isfile(path) and not os.access(path, os.X_OK):
+        shown = shlex.quote(name if "/" in name else path)
+        program = _INTERPRETERS.get(os.path.splitext(name)[1])
+        hint = f"{program} {shown}, or chmod +x {shown}" if program else f"chmod +x {shown}"
+        raise SubmitRefused(f"{path} is not executable", hint=hint)
+
+
+def _meant(name: str, environment: dict[str, str], files: _Files) -> str:
+    """What to run instead of a command that does not exist."""
+    if files.has(name):
+        # A shell does not look into the current folder either.
+        program = _INTERPRETERS.get(os.path.splitext(name)[1])
+        return f"did you mean: {f'{program} {name}' if program else f'./{name}'}"
+    near = get_close_matches(name, _programs(environment), n=1, cutoff=0.75)
+    if near:
+        return f"did you mean: {near[0]}"
+    return "give its full path, or set PATH in environment"
+
+
+def _programs(environment: dict[str, str]) -> set[str]:
+    """The names of what can be run without a path."""
+    found: set[str] = set()
+    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
+        if os.path.isabs(folder):
+            with suppress(OSError):
+                found.update(os.listdir(folder))
+    return found
 
 
 def _check_script(words: Sequence[str], files: _Files) -> None:

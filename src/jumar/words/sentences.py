@@ -1,0 +1,59 @@
+"""Whole lines of the command line in the reader's language: errors, hints, notes, help.
+
+They are made in many rooms, also on the server, which does not know who will read them. So the finished
+English line is looked up: `no job {job}` in the table stands for any text in that place. A line that the
+table does not have stays English."""
+
+import re
+import string
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+# Errors may quote anything; a line of ours is short.
+_LONGEST = 500
+
+
+def spoken(text: str, language: str) -> str:
+    """`text` in `language`, line by line."""
+    if language == "en":
+        return text
+    return "\n".join(_line(line, language) for line in text.split("\n"))
+
+
+@cache
+def table(language: str) -> Mapping[str, str]:
+    """English lines and their translations; `{name}` stands for a value."""
+    text = files("jumar.words").joinpath(f"sentences.{language}.toml").read_text("utf-8")
+    return {line: words for part in tomllib.loads(text).values() for line, words in part.items()}
+
+
+@cache
+def _patterns(language: str) -> tuple[tuple["re.Pattern[str]", str], ...]:
+    """The lines with values, those with the most words of their own first."""
+    made = [(line, words) for line, words in table(language).items() if "{" in line]
+    made.sort(key=lambda one: -len(re.sub(r"\{\w+\}", "", one[0])))
+    return tuple((re.compile(_expression(line)), words) for line, words in made)
+
+
+def _expression(line: str) -> str:
+    parts: list[str] = []
+    for literal, name, _, _ in string.Formatter().parse(line):
+        parts += [re.escape(literal), f"(?P<{name}>.+?)" if name else ""]
+    return "".join(parts)
+
+
+def _line(line: str, language: str) -> str:
+    # Some lines are indented, some come after an empty one.
+    bare = line.strip()
+    exact = table(language).get(bare)
+    if exact is not None:
+        return line.replace(bare, exact.format(), 1)
+    if not bare or len(bare) > _LONGEST:
+        return line
+    for pattern, words in _patterns(language):
+        found = pattern.fullmatch(bare)
+        if found:
+            return line.replace(bare, words.format(**found.groupdict()), 1)
+    return line

@@ -1,0 +1,79 @@
+"""That lines of the command line are found in the table whatever values they have, and that the table holds
+no line that the code does not say."""
+
+import re
+import string
+import time
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import jumar
+from jumar.words.sentences import spoken, table
+
+PARTS = tomllib.loads(files("jumar.words").joinpath("sentences.zh.toml").read_text("utf-8"))
+OURS = [line for part, lines in PARTS.items() if part != "click" for line in lines]
+SOURCE = Path(jumar.__file__).parent
+
+
+def _is_said(piece: str, code: str) -> bool:
+    """At once, or in two parts, as where a message is put together."""
+    blanks = [at for at, character in enumerate(piece) if character == " "]
+    return piece in code or any(
+        piece[:at].rstrip(" :,") in code and piece[at + 1 :] in code for at in blanks
+    )
+
+
+def test_every_line_of_the_table_is_said_by_the_code() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in SOURCE.glob("**/*.py"))
+    # Texts that were too long for one line.
+    code = re.sub(r'"\s*\n\s*f?"', "", code).replace('\\"', '"')
+    unsaid = [
+        (line, piece)
+        for line in OURS
+        for piece in (one.strip(" ',:;") for one in re.split(r"\{\w+\}", line))
+        if len(piece) > 4 and not _is_said(piece, code)
+    ]
+    assert unsaid == []
+
+
+def test_translations_have_the_same_values_and_are_chinese() -> None:
+    assert sum(map(len, PARTS.values())) == len(table("zh")), "no line stands there twice"
+    for line, words in table("zh").items():
+        names = [
+            sorted(name for _, name, _, _ in string.Formatter().parse(text) if name)
+            for text in (line, words)
+        ]
+        assert names[0] == names[1], line
+        assert re.search("[\u4e00-\u9fff]", words), line
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("no job 'x'", "没有任务“x”"),
+        ("no job '{job} {0} {'", "没有任务“{job} {0} {”"),
+        ("stopped the server of /a b/c", "已停止 /a b/c 的服务"),
+        (
+            "a.yaml: name: is missing\na.yaml:3: nam: unknown field",
+            "a.yaml: name：未填写\na.yaml:3: nam：没有这个字段",
+        ),
+        ("\nlast lines:", "\n日志末尾："),
+        ("  {line} of somebody's log", "  {line} of somebody's log"),
+        ("", ""),
+    ],
+)
+def test_a_line_is_found_whatever_is_in_it(english: str, chinese: str) -> None:
+    assert spoken(english, "zh") == chinese
+    assert spoken(english, "en") == english
+
+
+def test_a_text_of_somebody_else_takes_no_time() -> None:
+    began = time.process_time()
+    hostile = ": , to ; already there ' is not " * 15
+    for text in ("no job '" + "a" * 100_000, hostile, hostile * 1000):
+        assert spoken(text, "zh").count("\n") == 0
+    # Seconds would be an eternity here: it is about milliseconds, on whatever machine.
+    assert time.process_time() - began < 5
