@@ -17,15 +17,18 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one string that is searched in a message."""
     assert isinstance(node, ast.Constant)
     holder = file.parent(node)
+    is_searched = isinstance(holder, ast.Compare) and holder.left is node
+    is_beginning = _is_a_beginning(node, holder)
+    if not is_searched and not is_beginning:
+        return
     start, end = file.span(node)
     text = file.text(node)
     match = _MESSAGE.search(text)
-    if match and _is_a_beginning(node, holder):
+    if match and is_beginning:
         yield file.change(node, Piece(start, end, f"({text}, {text.replace('CUDA', 'NPU')})"))
-        return
-    if not isinstance(holder, ast.Compare) or holder.left is not node:
-        return
-    if match and isinstance(holder.ops[0], (ast.In, ast.NotIn)):
+    elif (
+        match and isinstance(holder, ast.Compare) and isinstance(holder.ops[0], (ast.In, ast.NotIn))
+    ):
         place = Piece(start + match.start("of_cuda"), start + match.end("of_cuda"), "")
         yield file.change(node, place)
 
