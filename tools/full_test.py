@@ -133,6 +133,11 @@ PARTS = (
         ((sys.executable, "tools/full_pages.py"), (sys.executable, "bench/web.py")),
     ),
     Part(
+        "frameworks",
+        "transformers, accelerate, peft, timm, Lightning and DeepSpeed ZeRO-1 to 3 on strict simulated NPUs: nothing refused",
+        ((sys.executable, "tools/full_frameworks.py"),),
+    ),
+    Part(
         "objects",
         "100,000 objects pushed, listed, counted, synced, pulled, compared, deleted",
         ((sys.executable, "tools/full_objects.py", "--count", "100000"),),

@@ -43,6 +43,10 @@ def test_a_port_exits_with_0_and_says_where_the_report_is(source: Path, tmp_path
         ),
         ({"go.py": "Trainer(model)\nif __name__ == '__main__': go()", "a.py": ""}, "python go.py"),
         ({"train.py": "if __name__ == '__main__': engine.go()"}, "python train.py"),
+        (
+            {"nets/a b/main.py": "sys.path.append('../..')\nloss.backward()"},
+            "sh -c 'cd '\"'\"'nets/a b'\"'\"' && python main.py'",
+        ),
         ({"net.py": "", "tests/test_net.py": "loss.backward()"}, "python -m pytest tests"),
         ({"net.py": ""}, "python YOUR_TRAINING_SCRIPT.py"),
     ],

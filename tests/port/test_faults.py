@@ -65,6 +65,25 @@ def test_a_class_of_another_module_keeps_its_cuda_method(tmp_path: Path, mode: M
     assert "x.cuda()" not in lines
 
 
+def test_a_batch_of_a_loop_keeps_its_cuda_method(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text(
+        "class Packed:\n    def cuda(self, device):\n        self.ids = self.ids.to(device)\n"
+        "        return self\n    def to_dict(self):\n        return {}\n    def size(self): ...\n"
+    )
+    text = (
+        "import torch\n\n\ndef train(loader, net, device):\n    for data in loader:\n"
+        "        net(**data.cuda(device).to_dict())\n\n\ndef test(loader, net):\n"
+        "    for data in loader:\n        data.cuda(0)\n        net(data.ids)\n\n\n"
+        "def plain(loader, net):\n    for data in loader:\n        net(data.cuda(0)).size()\n"
+    )
+    (tmp_path / "train.py").write_text(text)
+    results = port_tree(tmp_path, Options()).results
+    ported = next(r.ported for r in results if r.path == "train.py")
+    assert ported is not None
+    assert ported.decode().count(".cuda(") == 2
+    assert "data.to(" in ported.decode().partition("def plain")[2]
+
+
 def test_names_imported_from_torch_cuda_are_followed() -> None:
     text = "from torch import cuda\ncuda.synchronize()\n"
     assert "torch.accelerator.synchronize()" in port(text, Mode.PORTABLE)

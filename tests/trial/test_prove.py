@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from jumar.trial.notes import read_run
+from jumar.trial.process import Ended
+
 PROGRAM = [sys.executable, "-c", "from jumar.cli import main; main()", "port"]
 NET = """import torch
 from torch import nn
@@ -294,6 +297,25 @@ def test_the_tests_of_a_repository_are_a_proof(source: Path) -> None:
     assert broken["verdict"]["code"] == "needs-work"
     assert broken["proof"]["verdict"] == "tests-fail"
     assert broken["proof"]["tests"]["broken"] == ["tests/test_net.py::test_of_the_original"]
+
+
+def test_tests_that_cannot_be_imported_are_told_in_pytests_words(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    output = tmp_path / "output"
+    output.write_text(
+        "tests/test_a.py:5: in <module>\n    from kan import KAN\n"
+        "E   ModuleNotFoundError: No module named 'kan'\n=== short test summary info ===\n"
+    )
+    run = read_run(
+        tmp_path / "notes",
+        tmp_path,
+        Ended(2, False, 1.0),
+        device="cpu",
+        command=("pytest",),
+        output=output,
+    )
+    assert run.failure is not None
+    assert run.failure.what == "ModuleNotFoundError: No module named 'kan'"
 
 
 def test_an_interrupt_ends_the_run_and_leaves_nothing(source: Path, tmp_path: Path) -> None:

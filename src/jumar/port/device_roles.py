@@ -389,7 +389,9 @@ def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
 
 def _is_prose(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:
     if isinstance(parent, ast.Call):
-        return name_called(parent) in _TAKE_PROSE
+        called = name_called(parent)
+        # The second argument of `get` is what is taken instead.
+        return called in _TAKE_PROSE and not (called == "get" and parent.args[0] is not node)
     if isinstance(parent, ast.Dict):
         return node in parent.keys
     return isinstance(

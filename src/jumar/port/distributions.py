@@ -20,6 +20,7 @@ _CUDA_LIBRARY = re.compile(
     r"nvidia-[\w-]+-cu\d+|cuda-?toolkit|pytorch-cuda|cuda(?:-(?:nvcc|cudart|runtime|libraries|compiler|cccl)"
     r"(?:-dev)?)?|cudnn|nccl"
 )
+_JAX_FOR_CUDA = re.compile(r"jax\s*\[[^]]*\bcuda|jax[_-]cuda\d+[_-]p", re.IGNORECASE)
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "pytorch"})
 _MARKER = re.compile(r"[;@#]")
 """What follows the versions: a condition, an address, a comment."""
@@ -65,6 +66,10 @@ OTHER_BUILD = _cuda_build(
 _LIBRARY = Words(
     "remove it: CANN takes the place of CUDA's libraries", "请删除：NPU 上由 CANN 代替 CUDA 库"
 )
+_WITHOUT_JAX = Words(
+    "install jax without this: JAX has no backend for NPUs and computes on the CPU there",
+    "请安装不含该选项的 jax：JAX 没有 NPU 后端，只能在 CPU 上计算",
+)
 _GPU_BUILDS = {
     "onnxruntime": Words("install onnxruntime-cann", "请安装 onnxruntime-cann"),
     "faiss": Words("install faiss-cpu", "请安装 faiss-cpu"),
@@ -92,6 +97,8 @@ def tied(requirement: str) -> Tied | None:
         found = Tied(subject, facts.why, facts.advice, facts.severity, facts.effort)
         return found.when_optional() if package.installs_anywhere else found
     build = re.sub(r"-(?:gpu|cu\d+)$", "", name)
+    if _JAX_FOR_CUDA.match(requirement.strip(" \t-'\"")):
+        return _cuda_build(name, _WITHOUT_JAX)
     if build != name and build in _GPU_BUILDS:
         return _cuda_build(name, _GPU_BUILDS[build])
     if _CUDA_LIBRARY.fullmatch(name):

@@ -5,6 +5,7 @@ torch.cuda.is_available(): return` above `get_device_capability()`, a value that
 behind a check is found through branches, early returns, and flags."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,6 +17,11 @@ from jumar.port.device_roles import Role
 from jumar.port.records import Guard
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_SAID_OF_CUDA = re.compile(
+    r"\b(?P<what>int[48]|n?fp?[48]|float8|[48][- ]?bit|triton|tensorrt|cuda graphs?)\b.*\bcuda\b",
+    re.IGNORECASE,
+)
+"""An error that says what only CUDA has: `"int4 is only supported on CUDA"`."""
 _MOST_LINES = 40
 _MOST_HOPS = 3
 
@@ -105,6 +111,9 @@ def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
         return None
     if _answers_for_graphs(question, file):
         return Guard("torch.cuda.CUDAGraph", (), stops=False)
+    said = _SAID_OF_CUDA.search(_error_without(question, file))
+    if said is not None:
+        return Guard(said["what"], (), stops=True)
     guarded = _behind(question, yes, file)
     if not guarded.conditions and not guarded.code:
         return None
@@ -133,6 +142,19 @@ def _answers_for_graphs(question: ast.AST, file: PythonFile) -> bool:
     if key not in file.answers:
         file.answers[key] = facts(owner.body, file).captures
     return file.answers[key]
+
+
+def _error_without(question: ast.AST, file: PythonFile) -> str:
+    """The message of the error that a check raises; empty if it raises none."""
+    statement = next((a for a in file.ancestors(question) if isinstance(a, ast.stmt)), None)
+    raised = statement.msg if isinstance(statement, ast.Assert) else None
+    if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise):
+        raised = statement.body[-1].exc
+    return " ".join(
+        node.value
+        for node in (ast.walk(raised) if raised is not None else ())
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def _flags(question: ast.AST, file: PythonFile) -> list[str]:

@@ -29,6 +29,8 @@ class Form(Enum):
     OPEN = auto()
     """`"cuda:%d"`, `"cuda:{}"`, `"cuda:"`: something is added to it"""
     F_STRING = auto()
+    SUFFIXED = auto()
+    """`f"cuda{suffix}"`: a device, or the name of a build of something"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ def _form(node: ast.AST) -> Form | None:
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
             if len(node.values) == 1:
                 return Form.F_STRING if _PLAIN.fullmatch(first.value) else None
-            return Form.F_STRING if first.value == "cuda:" and len(node.values) == 2 else None
+            if len(node.values) == 2:
+                return {"cuda:": Form.F_STRING, "cuda": Form.SUFFIXED}.get(first.value)
     return None
 
 
@@ -112,7 +115,8 @@ def role(found: Literal, file: PythonFile) -> device_roles.Role | None:
     holder = file.parent(outer)
     if _names_npu(outer) or any(_names_npu(other) for other in _beside(outer, holder)):
         return None
-    return device_roles.role(outer, file, certain=found.form is not Form.BARE)
+    is_certain = found.form not in (Form.BARE, Form.SUFFIXED)
+    return device_roles.role(outer, file, certain=is_certain)
 
 
 def _beside(node: ast.expr, holder: ast.AST | None) -> list[ast.expr]:
@@ -152,7 +156,7 @@ def portable(found: Literal, file: PythonFile, used_as: device_roles.Role) -> Pr
         )
         return file.replace(node, text, ACCELERATOR)
     word = Piece(*found.word, f"{{{name}.type}}")
-    if found.form is Form.F_STRING:
+    if found.form in (Form.F_STRING, Form.SUFFIXED):
         return file.change(node, word, needs=(ACCELERATOR,))
     call = _format_call(node, file)
     if call is not None:

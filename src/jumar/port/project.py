@@ -4,7 +4,7 @@ Modules are parsed only when a name is followed into them, and only their top le
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class Project:
         self._tops = tops(self._files)
         self.cuda_classes: frozenset[str] = frozenset()
         """Classes of the repository that define a `cuda` method themselves; see `look_around`."""
+        self.cuda_members: frozenset[str] = frozenset()
+        """What those that are no modules have besides, such as `to_dict` of a batch."""
         self.uses_lightning = True
         """Whether a module imports Lightning; see `look_around`."""
         self.backends_read: frozenset[str] | None = None
@@ -70,7 +72,7 @@ class Project:
 
     def look_around(self) -> None:
         """Record what rules must know about all files before the first one is ported."""
-        found: set[str] = set()
+        found: list[ast.ClassDef] = []
         backends: set[str] = set()
         added: set[str] = set()
         self.uses_lightning = False
@@ -81,10 +83,13 @@ class Project:
                 backends |= {m[1].decode().replace("-", "_") for m in _BACKEND.finditer(data)}
                 added |= {(m[1] or m[2]).decode() for m in _SET_ON_CUDA.finditer(data)}
                 if b"def cuda(" in data:
-                    found |= _definers_of_cuda(ast.parse(data))
+                    found += _definers_of_cuda(ast.parse(data))
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
-        self.cuda_classes = frozenset(found)
+        self.cuda_classes = frozenset(node.name for node in found)
+        self.cuda_members = frozenset(
+            name for node in found if not node.bases for name in _members(node)
+        )
         self.backends_read = frozenset(backends)
         self.set_on_cuda = frozenset(added)
 
@@ -227,13 +232,22 @@ class Project:
         return surface
 
 
-def _definers_of_cuda(tree: ast.Module) -> set[str]:
-    return {
-        node.name
+def _definers_of_cuda(tree: ast.Module) -> list[ast.ClassDef]:
+    return [
+        node
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         and any(isinstance(f, ast.FunctionDef) and f.name == "cuda" for f in node.body)
-    }
+    ]
+
+
+def _members(owner: ast.ClassDef) -> Iterator[str]:
+    """Names of methods and of attributes that it sets."""
+    for node in ast.walk(owner):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
 
 
 def _dotted(bound: Bound, surface: Surface) -> str | None:

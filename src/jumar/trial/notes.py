@@ -15,6 +15,8 @@ from jumar.trial.process import Ended
 _TAIL_LINES = 20
 _KINDS = frozenset(Kind)
 _TRACEBACK = "Traceback (most recent call last)"
+_QUOTED_BY_PYTEST = re.compile(r"^E {2,}(\w+(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
+"""A test file that does not import: no test ran, so none was noted."""
 
 
 @dataclass
@@ -151,5 +153,6 @@ def _failure(errors: list[Failure], code: int, tail: str) -> Failure:
     # The innermost known place says most: a parent only reports that a child failed.
     known = next((error for error in errors if error.where), errors[0] if errors else None)
     if known is None:
-        return Failure(f"exit code {code}", tail=tail)
+        quoted = _QUOTED_BY_PYTEST.search(tail)
+        return Failure(quoted[1] if quoted else f"exit code {code}", tail=tail)
     return Failure(known.what, known.where, known.source, tail)

@@ -8,6 +8,8 @@ from pathlib import Path
 _TRAINS = re.compile(rb"\.backward\(|\bTrainer\(|\.fit\(")
 _BY_NAME = re.compile(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
 _TEST = re.compile(r"(^|/)(tests?/|test_|conftest)")
+_FROM_ITS_FOLDER = re.compile(rb"sys\.path\.(?:append|insert)\([^)\n]*[\"']\.\.[/\"']")
+"""A script that finds its packages by a path relative to the current folder."""
 _MOST_READ = 40
 _UNKNOWN = ("python", "YOUR_TRAINING_SCRIPT.py")
 
@@ -29,12 +31,19 @@ def _training(root: Path, paths: Sequence[str]) -> Sequence[str]:
     for is_likely in (_trains_itself, _starts_training):
         for path, text in texts.items():
             if is_likely(path, text):
-                return ("python", path)
+                return _started(path, text)
     tests = sorted(path for path in paths if re.search(r"(^|/)test_\w+\.py$", path))
     if tests:
         folder = tests[0].partition("/")[0] if "/" in tests[0] else "."
         return ("python", "-m", "pytest", folder)
     return _UNKNOWN
+
+
+def _started(path: str, text: bytes) -> Sequence[str]:
+    folder, _, name = path.rpartition("/")
+    if folder and _FROM_ITS_FOLDER.search(text):
+        return ("sh", "-c", f"cd {shlex.quote(folder)} && python {shlex.quote(name)}")
+    return ("python", path)
 
 
 def _likelihood(path: str) -> tuple[bool, int, bool, str]:

@@ -8,6 +8,7 @@ import ast
 import re
 
 from jumar.port import device_roles
+from jumar.port.catalogue import State, catalogue
 from jumar.port.context import PythonFile
 from jumar.port.parsing import OLD_ASYNC
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
@@ -17,6 +18,8 @@ from jumar.port.rules.base import Outcomes, Rule
 _MODULES = ("torch", "numba", "cupy", "jax", "pycuda", "tensorflow")
 _TELLING_LENGTH = 5
 """Shorter names, such as `x` or `net`, reveal nothing about their class."""
+_ANYONES = frozenset({"data", "device", "grad", "is_cuda", "module", "training", "type"})
+"""Attributes of tensors and modules that the catalogue of APIs does not list."""
 _INDEX = re.compile(
     r"(?:^|_)(?:rank|gpu|gpu_?id|gpu_?index|idx|index|i|id|ordinal)\d*$", re.IGNORECASE
 )
@@ -47,7 +50,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 def _has_own_cuda(receiver: ast.expr, file: PythonFile) -> bool:
     owner = file.own_class(receiver)
     if owner is None:
-        return _is_named_after_definer(receiver, file)
+        return _is_named_after_definer(receiver, file) or _is_used_as_definer(receiver, file)
     return any(isinstance(f, ast.FunctionDef) and f.name == "cuda" for f in owner.body)
 
 
@@ -60,6 +63,35 @@ def _is_named_after_definer(receiver: ast.expr, file: PythonFile) -> bool:
     return len(plain) >= _TELLING_LENGTH and any(
         owner.lower().endswith(plain) for owner in file.project.cuda_classes
     )
+
+
+def _is_used_as_definer(receiver: ast.expr, file: PythonFile) -> bool:
+    """Whether an object of unknown type is used as only a class with a `cuda` method can be.
+
+    `batch` of a loop is such an object if `batch.to_dict()` or `batch.cuda().to_dict()` is there."""
+    own = file.project.cuda_members
+    if not own or not isinstance(receiver, ast.Name):
+        return False
+    known = catalogue(file.options.torch, file.options.chip)
+    around = file.enclosing_function(receiver) or file.tree
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in own
+        and _what_has(node.value) == receiver.id
+        and node.attr not in _ANYONES
+        and all(
+            known.api(f"{owner}.{node.attr}").state is State.NOT_VERIFIED
+            for owner in ("torch.Tensor", "torch.nn.Module")
+        )
+        for node in ast.walk(around)
+    )
+
+
+def _what_has(node: ast.expr) -> str | None:
+    """The variable whose attribute is asked for, directly or after `.cuda()`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value if node.func.attr == "cuda" else node
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _portable(node: ast.Call, start: int, file: PythonFile) -> Outcomes:

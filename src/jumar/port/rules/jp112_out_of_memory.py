@@ -1,6 +1,7 @@
 """`if "CUDA out of memory" in str(error)` also matches the message of NPUs: `"out of memory"`.
 
-Only where one string is searched in another; printed messages stay."""
+Only where one string is searched in another; printed messages stay. What a message starts with
+becomes one of two beginnings."""
 
 import ast
 import re
@@ -16,13 +17,30 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Port one string that is searched in a message."""
     assert isinstance(node, ast.Constant)
     holder = file.parent(node)
-    if not isinstance(holder, ast.Compare) or holder.left is not node:
+    is_searched = isinstance(holder, ast.Compare) and holder.left is node
+    is_beginning = _is_a_beginning(node, holder)
+    if not is_searched and not is_beginning:
         return
-    start, _ = file.span(node)
-    match = _MESSAGE.search(file.text(node))
-    if match and isinstance(holder.ops[0], (ast.In, ast.NotIn)):
+    start, end = file.span(node)
+    text = file.text(node)
+    match = _MESSAGE.search(text)
+    if match and is_beginning:
+        yield file.change(node, Piece(start, end, f"({text}, {text.replace('CUDA', 'NPU')})"))
+    elif (
+        match and isinstance(holder, ast.Compare) and isinstance(holder.ops[0], (ast.In, ast.NotIn))
+    ):
         place = Piece(start + match.start("of_cuda"), start + match.end("of_cuda"), "")
         yield file.change(node, place)
+
+
+def _is_a_beginning(node: ast.Constant, holder: ast.AST | None) -> bool:
+    return (
+        isinstance(holder, ast.Call)
+        and isinstance(holder.func, ast.Attribute)
+        and holder.func.attr == "startswith"
+        and holder.args[:1] == [node]
+        and str(node.value).startswith("CUDA")
+    )
 
 
 RULE = Rule(
