@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 from tests.cluster_double.bodies import Invalid, check
-from tests.cluster_double.store import Conflict, Json, Store, matches, stamp
+from tests.cluster_double.store import Conflict, Json, Store, matches
 
 from jumar.engine.kubernetes.asking import part
 
@@ -215,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = part(options, "preconditions").get("uid")
         if wanted and wanted != found["metadata"]["uid"]:
             raise Conflict("the UID in the precondition does not match")
-        mark_deleted(self.api.store, kind, found, options.get("gracePeriodSeconds"))
+        self.api.store.ask_delete(kind, found, options.get("gracePeriodSeconds"))
 
     def _list(self, kind: str, query: dict[str, str]) -> None:
         store = self.api.store
@@ -322,19 +322,3 @@ def _verb(method: str, name: str, query: dict[str, str]) -> str:
     if name:
         return "get"
     return "watch" if query.get("watch") == "true" else "list"
-
-
-def mark_deleted(store: Store, kind: str, found: Json, grace_s: int | None) -> None:
-    """As the API does: at once, or, of a pod that has begun, with a time to end."""
-    name = str(found["metadata"]["name"])
-    if kind != "v1/pods" or grace_s == 0:
-        return store.remove(kind, name)
-    spec: Json = found["spec"]
-    grace = spec.get("terminationGracePeriodSeconds", 30) if grace_s is None else grace_s
-
-    def mark(body: Json) -> None:
-        body["metadata"].setdefault("deletionTimestamp", stamp(time.time() + grace))
-        body["metadata"]["deletionGracePeriodSeconds"] = grace
-
-    store.update(kind, name, mark)
-    return None

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.cluster_double.api import Fault, shipped_rules
 from tests.cluster_double.cluster import Double
-from tests.cluster_double.machines import BAD_IMAGE, EVENTS, JOBS, MISSING_IMAGE
+from tests.cluster_double.kubelet import BAD_IMAGE, MISSING_IMAGE
+from tests.cluster_double.machines import EVENTS, JOBS
 from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
 
 from jumar.engine.base import Attempt, Observation
@@ -82,7 +83,7 @@ def test_a_create_whose_answer_was_lost_is_found_again(
     (attempt.directory / "go").touch()
     assert wait_final(again, attempt).state is AttemptState.SUCCEEDED
     assert (attempt.directory / "starts").read_text() == "x\n"
-    assert look(engine, attempt).state is AttemptState.SUCCEEDED
+    assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
     again.close()
 
 
@@ -295,7 +296,7 @@ def test_what_the_cluster_refuses_is_refused_and_what_is_not_ours_is_left_alone(
         nowhere.start(make_attempt(tmp_path, "true", cards=()))
     nowhere.close()
     urls: dict[str, Any] = {"inputs": {"data_url": "s3://bucket/data"}}
-    with pytest.raises(SubmitRefused, match="stores"):
+    with pytest.raises(SubmitRefused, match="cannot be reached"):
         engine.plan(make_attempt(tmp_path, "true", cards=(), **urls).spec, user="ann")
 
 
