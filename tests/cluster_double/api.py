@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 from tests.cluster_double.bodies import Invalid, check
+from tests.cluster_double.kubelet import Kubelets
 from tests.cluster_double.store import Conflict, Json, Store, matches
 
 from jumar.engine.kubernetes.asking import part
@@ -49,10 +49,8 @@ class Fault:
 class Api:
     """The server of one cluster."""
 
-    def __init__(
-        self, store: Store, *, volcano: bool, log_of: Callable[[str], str], page: int = 500
-    ) -> None:
-        self.store, self.volcano, self.log_of, self.page = store, volcano, log_of, page
+    def __init__(self, store: Store, *, volcano: bool, kubelets: Kubelets, page: int = 500) -> None:
+        self.store, self.volcano, self.kubelets, self.page = store, volcano, kubelets, page
         self.rules = shipped_rules()
         self.asked: list[Rule] = []
         self.faults: list[Fault] = []
@@ -158,15 +156,18 @@ class _Handler(BaseHTTPRequestHandler):
         verb = _verb(method, name, query)
         group = kind.partition("/")[0] if kind.count("/") > 1 else ""
         rule = (group, resource, verb)
-        self.api.asked.append(rule)
-        if rule not in self.api.rules:
-            words = f'cannot {verb} resource "{resource}" in API group "{group}"'
-            raise _Refused(403, "Forbidden", words)
+        self._allow(rule)
         fault = self.api.fault_for(rule)
         if fault is not None and self._broken(fault):
             return None
         self._do(verb, kind, resource, name, query, body, is_cut=bool(fault))
         return None
+
+    def _allow(self, rule: Rule) -> None:
+        self.api.asked.append(rule)
+        if rule not in self.api.rules:
+            words = f'cannot {rule[2]} resource "{rule[1]}" in API group "{rule[0]}"'
+            raise _Refused(403, "Forbidden", words)
 
     def _broken(self, fault: Fault) -> bool:
         """Whether the request ends here; an answer that is lost is one whose deed is done."""
@@ -199,7 +200,15 @@ class _Handler(BaseHTTPRequestHandler):
         if verb == "list":
             return self._list(kind, query)
         if resource == "pods/log":
-            return self._text(self.api.log_of(name))
+            return self._text(self.api.kubelets.log_of(name))
+        if resource == "pods/exec":
+            # Clusters from 1.35 on ask for the right to create as well.
+            self._allow(("", resource, "create"))
+            words = [
+                value for key, value in parse_qsl(urlsplit(self.path).query) if key == "command"
+            ]
+            self.close_connection = True
+            return self.api.kubelets.enter(name, words, self.connection, self.headers)
         if verb == "create":
             check(body)
             made = store.create(kind, body)

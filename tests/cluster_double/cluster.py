@@ -24,7 +24,7 @@ class Double:
     def __init__(self, *, volcano: bool) -> None:
         self.store = Store()
         self.machines = Machines(self.store)
-        self.api = Api(self.store, volcano=volcano, log_of=self.machines.log_of)
+        self.api = Api(self.store, volcano=volcano, kubelets=self.machines)
 
     def engine(
         self, home: Path, *, stages: Stages | None = None, **options: Any

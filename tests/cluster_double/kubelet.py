@@ -5,15 +5,18 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
+from email.message import Message
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.cluster_double.entering import serve_command
 from tests.cluster_double.store import Json, stamp
 
 PODS = "v1/pods"
@@ -45,12 +48,13 @@ class Pod:
             one["name"]: one.get("value") or _told(body, one["valueFrom"]["fieldRef"]["fieldPath"])
             for one in container["env"]
         }
+        self.environment = {"PATH": os.environ["PATH"], **environment}
         self.log = log
         words = [_shared(word, programs) for word in container["command"]]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*_UNSHARE, *words],
-                env={"PATH": os.environ["PATH"], **environment},
+                env=self.environment,
                 cwd=container["workingDir"],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -65,11 +69,19 @@ class Pod:
         """SIGTERM to process 1, once."""
         if self.is_asked:
             return
-        pid = self._process.pid
         with contextlib.suppress(OSError):
-            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            for child in self._first():
                 os.kill(int(child), signal.SIGTERM)
                 self.is_asked = True
+
+    def inside(self, words: list[str]) -> list[str]:
+        """The command that runs another one in it."""
+        (first,) = self._first()
+        return ["nsenter", "--target", first, "--pid", "--mount", "--", *words]
+
+    def _first(self) -> list[str]:
+        pid = self._process.pid
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
     def kill(self) -> None:
         self._process.kill()
@@ -121,6 +133,11 @@ class Kubelets:
     def log_of(self, name: str) -> str:
         pod = self._pods.get(name)
         return "" if pod is None else pod.log.read_text("utf-8", "replace")
+
+    def enter(self, pod: str, words: list[str], peer: socket.socket, headers: Message) -> None:
+        """Run a command in a pod, for whoever is at the other end."""
+        found = self._pods[pod]
+        serve_command(peer, headers, found.inside(words), found.environment)
 
     def status(self, pod: str, *, kill: bool = True, **fields: Any) -> None:
         """A pod stands so from now on, by whatever the cluster did to it."""

@@ -125,6 +125,7 @@ def _pod(kind: str, job: Json, index: int) -> Json:
     end = f"{index}-{secrets.token_hex(3)[:5]}" if kind == JOBS else f"worker-{index}"
     spec = {**template["spec"], "containers": [dict(template["spec"]["containers"][0])]}
     variable = "JOB_COMPLETION_INDEX" if kind == JOBS else "VC_TASK_INDEX"
+    mark = "batch.kubernetes.io/job-completion-index" if kind == JOBS else "volcano.sh/task-index"
     own = {"name": variable, "value": str(index)}
     spec["containers"][0]["env"] = [*spec["containers"][0]["env"], own]
     owner = {"kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
@@ -134,7 +135,7 @@ def _pod(kind: str, job: Json, index: int) -> Json:
         "metadata": {
             "name": f"{meta['name']}-{end}",
             "labels": dict(template["metadata"]["labels"]),
-            "annotations": {"index": str(index)},
+            "annotations": {"index": str(index), mark: str(index)},
             "ownerReferences": [owner],
         },
         "spec": spec,

@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.files import JobFiles
+from jumar.engine.kubernetes import reasons
 from jumar.engine.kubernetes.asking import (
     JOBS,
     PODS,
@@ -28,11 +30,12 @@ from jumar.engine.kubernetes.options import ClusterOptions
 from jumar.engine.kubernetes.program import Program
 from jumar.engine.kubernetes.watch import Watch
 from jumar.engine.kubernetes.watching import Key
+from jumar.engine.kubernetes.way_in import way_into
 from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared.files import FarStages, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
-from jumar.errors import EngineFailed, SubmitRefused
+from jumar.errors import Conflict, EngineFailed, SubmitRefused
 from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.news import send_hint
@@ -45,10 +48,11 @@ from jumar.store.users import UserStores
 logger = logging.getLogger(__name__)
 _PROGRAM, _MEMORY, _STAGE = "program", "kubernetes.json", ".stage"
 _SHORT_LOG = 2000
+_FAR = "jumar.launch.node.far"
 
 
 class KubernetesEngine:
-    """Implements `engine.base.Engine`, `HasQueue` and `CarriesData`; thread-safe for different attempts."""
+    """Implements `engine.base.Engine`, `HasQueue`, `RunsBeside` and `CarriesData`; thread-safe for different attempts."""
 
     name = "kubernetes"
     queue_name = "Kubernetes"
@@ -90,8 +94,6 @@ class KubernetesEngine:
             options = self._settled()
         except EngineFailed as error:
             notes.append(f"not checked with the cluster: {error.message}")
-        if spec.endpoints:
-            notes.append("endpoints: not opened on Kubernetes yet")
         origin = Origin(self._home, f"{_PROGRAM}/jumar", "id", os.getuid(), os.getgid())
         each = f"{spec.nodes} pod{'s' * (spec.nodes > 1)}"
         return Plan(
@@ -304,6 +306,25 @@ class KubernetesEngine:
             meta: Json = pod["metadata"]
             self._api.delete(PODS, str(meta["name"]), uid=str(meta["uid"]), grace_s=0)
         self.clear(attempt, again=True)
+
+    def start_beside(self, attempt: Attempt) -> socket.socket:
+        """Over the cluster's API, in the attempt's first pod."""
+        options = self._settled()
+        pods, _ = self._observing(options).watch.pods.shelf.of((attempt.job_id, attempt.number))
+        first = next((pod for pod in pods if reasons.is_first(pod)), None)
+        if first is None or not reasons.is_running(first):
+            raise Conflict(
+                f"Kubernetes does not run job {attempt.job_id} now",
+                hint="kubectl get pods shows it",
+            )
+        # As it was started: another program may be in use by now.
+        _, _, _, python, program, *_ = first["spec"]["containers"][0]["command"]
+        directory = self._roots.of(attempt)
+        far = [python, "-m", _FAR, "far", directory.root, str(directory.number)]
+        command = ["env", f"PYTHONPATH={program}", *far]
+        way = way_into(options, str(first["metadata"]["name"]), command)
+        self._starter.reap()
+        return self._starter.start_with_stream([_FAR, "near", *way])
 
     def clear(self, attempt: Attempt, *, again: bool = False) -> None:
         """Delete what the cluster has of an attempt; asked for once."""
