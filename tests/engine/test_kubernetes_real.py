@@ -1,4 +1,4 @@
-"""What a real control plane does to attempts; part of the full test, see docs/contributing/kubernetes.md.
+"""What a real control plane does to attempts; part of the full test, see docs/howto/real-kubernetes.md.
 
 The nodes are none: pods run as processes of this machine, everything above them is the real thing."""
 
@@ -51,7 +51,7 @@ def dry(cluster: RealCluster, kind: str, body: dict[str, Any]) -> None:
 
 def test_every_body_is_taken_strictly(real_cluster: RealCluster) -> None:
     crd = Path(find_program("kube-apiserver")).parent / "batch.volcano.sh_jobs.yaml"
-    assert crd.exists(), "see docs/contributing/kubernetes.md"
+    assert crd.exists(), "see docs/howto/real-kubernetes.md"
     real_cluster.admin.create(CRDS, yaml.safe_load(crd.read_text("utf-8")))
     volcano = "batch.volcano.sh/v1alpha1/jobs"
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 import urllib3
 from tests.cluster_double.kubelet import PODS, Kubelets
 from tests.cluster_double.store import Json, stamp
-from tests.real_cluster.control_plane import NAMESPACE, ControlPlane
+from tests.real_cluster.control_plane import NAMESPACE, ControlPlane, is_wanted
 from tests.real_cluster.remote import Refused, Remote
 
 from jumar.engine.kubernetes.engine import KubernetesEngine
@@ -196,6 +197,9 @@ class RealCluster:
 
 @contextmanager
 def running_cluster() -> Generator[RealCluster]:
+    """Skips where nobody has the programs."""
+    if not is_wanted():
+        pytest.skip("no control plane: see docs/howto/real-kubernetes.md")
     assert os.geteuid() == 0, "pods need process namespaces of their own: root"
     folder = Path(tempfile.mkdtemp(prefix="jumar-kubernetes-"))
     try:

@@ -1,6 +1,6 @@
 """A real control plane on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
 
-Their programs are looked for in $JUMAR_KUBERNETES_BIN, then on the PATH; docs/contributing/kubernetes.md
+Their programs are looked for in $JUMAR_KUBERNETES_BIN, then on the PATH; docs/howto/real-kubernetes.md
 tells how to get them."""
 
 import json
@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -24,12 +25,19 @@ _START_S = 180.0
 
 def find_program(name: str) -> str:
     """Fails where it is missing: whoever runs this wants a real cluster."""
-    folders = os.pathsep.join(
-        filter(None, (os.environ.get("JUMAR_KUBERNETES_BIN"), os.environ["PATH"]))
-    )
-    found = shutil.which(name, path=folders)
-    assert found is not None, f"{name} is missing: see docs/contributing/kubernetes.md"
+    found = _found(name)
+    assert found is not None, f"{name} is missing: see docs/howto/real-kubernetes.md"
     return found
+
+
+def _found(name: str) -> str | None:
+    folders = (os.environ.get("JUMAR_KUBERNETES_BIN"), os.environ["PATH"])
+    return shutil.which(name, path=os.pathsep.join(filter(None, folders)))
+
+
+def is_wanted() -> bool:
+    """Whether somebody has named the programs, or all are installed."""
+    return "JUMAR_KUBERNETES_BIN" in os.environ or all(map(_found, PROGRAMS))
 
 
 class Daemon:
@@ -198,3 +206,9 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+if __name__ == "__main__":
+    # For the full test, where a part that cannot run is one that fails.
+    for program in PROGRAMS:
+        sys.stdout.write(f"{find_program(program)}\n")

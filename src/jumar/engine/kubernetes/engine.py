@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.files import JobFiles
@@ -94,6 +96,8 @@ class KubernetesEngine:
             options = self._settled()
         except EngineFailed as error:
             notes.append(f"not checked with the cluster: {error.message}")
+        if spec.stages_data:
+            notes += _only_here(self._stages.stores.job_values(user))
         origin = Origin(self._home, f"{_PROGRAM}/jumar", "id", os.getuid(), os.getgid())
         each = f"{spec.nodes} pod{'s' * (spec.nodes > 1)}"
         return Plan(
@@ -368,3 +372,14 @@ class KubernetesEngine:
         if observer is not None:
             observer.watch.close()
         self._api.close()
+
+
+def _only_here(stores: Json) -> list[str]:
+    """Of stores whose address means another machine in every pod."""
+    tables = [cast("Json", one) for one in stores.values() if isinstance(one, dict)]
+    found = {str(one.get("endpoint") or "") for one in tables}
+    return [
+        f"the store at {address} is on this machine: pods cannot reach it there"
+        for address in sorted(found)
+        if (urlsplit(address).hostname or "").startswith(("127.", "localhost", "::1"))
+    ]
