@@ -287,6 +287,11 @@ def test_the_role_allows_exactly_what_is_asked_for(
         with pytest.raises(EngineFailed):
             engine.start(attempt)
         running(engine, attempt)
+        if number:
+            with engine.start_beside(attempt):
+                wait_for(
+                    lambda: ("", "pods/exec", "create") in volcano_double.api.asked, "a way in"
+                )
         engine.kill(attempt)
         assert wait_final(engine, attempt).state is AttemptState.LOST
         engine.close()

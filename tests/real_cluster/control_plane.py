@@ -110,6 +110,9 @@ class ControlPlane:
         """With jumar's own account and its role as it is shipped; gives a token of that account."""
         self.admin.create("v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for body in yaml.safe_load_all(role.read_text("utf-8")):
+            for subject in body.get("subjects") or ():
+                # As kustomize does.
+                subject["namespace"] = NAMESPACE
             self.admin.create(f"{body['apiVersion']}/{body['kind'].lower()}s", body)
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/jumar/token"
         asked: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
