@@ -150,7 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(401, "Unauthorized", "Unauthorized")
         if path == VOLCANO:
             if not self.api.volcano:
-                raise _Refused(404, "NotFound", "the server could not find the requested resource")
+                # Of a group that is not served there is no object either.
+                return self._text("404 page not found\n", 404)
             return self._json({"kind": "APIResourceList", "groupVersion": VOLCANO[6:]})
         kind, resource, name = _split(path)
         verb = _verb(method, name, query)
@@ -284,8 +285,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _json(self, value: Json, code: int = 200, headers: dict[str, str] | None = None) -> None:
         self._send(json.dumps(value).encode(), "application/json", code, headers)
 
-    def _text(self, words: str) -> None:
-        self._send(words.encode(), "text/plain", 200)
+    def _text(self, words: str, code: int = 200) -> None:
+        self._send(words.encode(), "text/plain", code)
 
     def _status(
         self, code: int, reason: str, message: str, headers: dict[str, str] | None = None

@@ -18,8 +18,8 @@ _CLUSTER_WIDE = frozenset(
 class Refused(Exception):
     """What the API server did not do, and why."""
 
-    def __init__(self, code: int, body: Json) -> None:
-        super().__init__(f"{code}: {body.get('message')}")
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(f"{code}: {words[:1000]}")
         self.code = code
 
 
@@ -48,10 +48,9 @@ class Remote:
         answer: Any = self._pool.request(
             method, self._url + path, headers=headers, body=data, timeout=_LIMIT, retries=False
         )
-        found = cast("Json", json.loads(answer.data or b"{}"))
         if answer.status >= 300:
-            raise Refused(answer.status, found)
-        return found
+            raise Refused(answer.status, answer.data.decode("utf-8", "replace"))
+        return cast("Json", json.loads(answer.data))
 
     def is_ready(self) -> bool:
         try:
