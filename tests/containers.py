@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -58,6 +59,42 @@ def make_image(folder: Path, name: str) -> Path:
     saved = folder / "image.tar"
     podman("save", "--output", str(saved), name)
     return saved
+
+
+def make_python_image(folder: Path, name: str) -> None:
+    """One with the Python that runs the tests, pip included, and no package."""
+    busybox, root = shutil.which("busybox"), folder / "python-root"
+    assert busybox is not None
+    for path in ("bin", "etc", "tmp", "proc", "dev", "sys", "usr/bin", "var/lib"):
+        (root / path).mkdir(parents=True)
+    (root / "tmp").chmod(0o1777)
+    shutil.copy(busybox, root / "bin/busybox")
+    for tool in [*TOOLS, "tail", "chown"]:
+        (root / "bin" / tool).symlink_to("busybox")
+    (root / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    python = root / "usr/local"
+    left_out = shutil.ignore_patterns("__pycache__", "test", "tests", "*.a", "site-packages")
+    shutil.copytree(sys.base_prefix, python, symlinks=True, ignore=left_out)
+    site = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    for package in Path(sys.base_prefix, site).glob("pip*"):
+        shutil.copytree(package, python / site / package.name)
+    binaries = [python / "bin/python3", *python.rglob("*.so")]
+    told = subprocess.run(
+        ["ldd", *binaries], capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+    for line in told.stdout.splitlines():
+        words = [word for word in line.split() if word.startswith("/") and not word.endswith(":")]
+        for library in map(Path, words):
+            place = root / str(library).lstrip("/")
+            if not library.is_relative_to(root) and not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(library.resolve(), place)
+    tree = folder / "python-root.tar"
+    with tarfile.open(tree, "w") as tar:
+        tar.add(root, ".")
+    podman("import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin", str(tree), name)
+    tree.unlink()
+    shutil.rmtree(root)
 
 
 def write_config(folder: Path) -> str:

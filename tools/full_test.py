@@ -172,6 +172,19 @@ PARTS = (
         ),
     ),
     Part(
+        "kubernetes",
+        "a real control plane with four nodes of 8 NPUs: the contract, faults, 100 jobs at once; the server's own image",
+        (
+            (sys.executable, "-m", "tests.real_cluster.control_plane"),
+            (
+                *(sys.executable, "-m", "pytest", "-q", "-m", "full", "-p", "no:xdist"),
+                *("tests/engine/test_kubernetes_real.py", "tests/engine/test_kubernetes_beside.py"),
+                *("tests/engine/test_contract.py", "tests/engine/test_one_job.py"),
+                "tests/engine/test_server_image.py",
+            ),
+        ),
+    ),
+    Part(
         "site",
         "600 jobs of 12 users on a site, server and root's program killed 20 times",
         (

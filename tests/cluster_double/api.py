@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 from tests.cluster_double.bodies import Invalid, check
-from tests.cluster_double.store import Conflict, Json, Store, matches, stamp
+from tests.cluster_double.kubelet import Kubelets
+from tests.cluster_double.store import Conflict, Json, Store, matches
 
 from jumar.engine.kubernetes.asking import part
 
@@ -49,10 +49,8 @@ class Fault:
 class Api:
     """The server of one cluster."""
 
-    def __init__(
-        self, store: Store, *, volcano: bool, log_of: Callable[[str], str], page: int = 500
-    ) -> None:
-        self.store, self.volcano, self.log_of, self.page = store, volcano, log_of, page
+    def __init__(self, store: Store, *, volcano: bool, kubelets: Kubelets, page: int = 500) -> None:
+        self.store, self.volcano, self.kubelets, self.page = store, volcano, kubelets, page
         self.rules = shipped_rules()
         self.asked: list[Rule] = []
         self.faults: list[Fault] = []
@@ -152,21 +150,25 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(401, "Unauthorized", "Unauthorized")
         if path == VOLCANO:
             if not self.api.volcano:
-                raise _Refused(404, "NotFound", "the server could not find the requested resource")
+                # Of a group that is not served there is no object either.
+                return self._text("404 page not found\n", 404)
             return self._json({"kind": "APIResourceList", "groupVersion": VOLCANO[6:]})
         kind, resource, name = _split(path)
         verb = _verb(method, name, query)
         group = kind.partition("/")[0] if kind.count("/") > 1 else ""
         rule = (group, resource, verb)
-        self.api.asked.append(rule)
-        if rule not in self.api.rules:
-            words = f'cannot {verb} resource "{resource}" in API group "{group}"'
-            raise _Refused(403, "Forbidden", words)
+        self._allow(rule)
         fault = self.api.fault_for(rule)
         if fault is not None and self._broken(fault):
             return None
         self._do(verb, kind, resource, name, query, body, is_cut=bool(fault))
         return None
+
+    def _allow(self, rule: Rule) -> None:
+        self.api.asked.append(rule)
+        if rule not in self.api.rules:
+            words = f'cannot {rule[2]} resource "{rule[1]}" in API group "{rule[0]}"'
+            raise _Refused(403, "Forbidden", words)
 
     def _broken(self, fault: Fault) -> bool:
         """Whether the request ends here; an answer that is lost is one whose deed is done."""
@@ -199,7 +201,15 @@ class _Handler(BaseHTTPRequestHandler):
         if verb == "list":
             return self._list(kind, query)
         if resource == "pods/log":
-            return self._text(self.api.log_of(name))
+            return self._text(self.api.kubelets.log_of(name))
+        if resource == "pods/exec":
+            # Clusters from 1.35 on ask for the right to create as well.
+            self._allow(("", resource, "create"))
+            words = [
+                value for key, value in parse_qsl(urlsplit(self.path).query) if key == "command"
+            ]
+            self.close_connection = True
+            return self.api.kubelets.enter(name, words, self.connection, self.headers)
         if verb == "create":
             check(body)
             made = store.create(kind, body)
@@ -215,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = part(options, "preconditions").get("uid")
         if wanted and wanted != found["metadata"]["uid"]:
             raise Conflict("the UID in the precondition does not match")
-        mark_deleted(self.api.store, kind, found, options.get("gracePeriodSeconds"))
+        self.api.store.ask_delete(kind, found, options.get("gracePeriodSeconds"))
 
     def _list(self, kind: str, query: dict[str, str]) -> None:
         store = self.api.store
@@ -275,8 +285,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _json(self, value: Json, code: int = 200, headers: dict[str, str] | None = None) -> None:
         self._send(json.dumps(value).encode(), "application/json", code, headers)
 
-    def _text(self, words: str) -> None:
-        self._send(words.encode(), "text/plain", 200)
+    def _text(self, words: str, code: int = 200) -> None:
+        self._send(words.encode(), "text/plain", code)
 
     def _status(
         self, code: int, reason: str, message: str, headers: dict[str, str] | None = None
@@ -322,19 +332,3 @@ def _verb(method: str, name: str, query: dict[str, str]) -> str:
     if name:
         return "get"
     return "watch" if query.get("watch") == "true" else "list"
-
-
-def mark_deleted(store: Store, kind: str, found: Json, grace_s: int | None) -> None:
-    """As the API does: at once, or, of a pod that has begun, with a time to end."""
-    name = str(found["metadata"]["name"])
-    if kind != "v1/pods" or grace_s == 0:
-        return store.remove(kind, name)
-    spec: Json = found["spec"]
-    grace = spec.get("terminationGracePeriodSeconds", 30) if grace_s is None else grace_s
-
-    def mark(body: Json) -> None:
-        body["metadata"].setdefault("deletionTimestamp", stamp(time.time() + grace))
-        body["metadata"]["deletionGracePeriodSeconds"] = grace
-
-    store.update(kind, name, mark)
-    return None

@@ -15,6 +15,7 @@ from tests.cluster_double.store import Json, Store
 
 from jumar.engine.kubernetes.engine import KubernetesEngine
 from jumar.engine.kubernetes.options import cluster_options
+from jumar.engine.shared.files import Stages
 
 
 class Double:
@@ -23,9 +24,11 @@ class Double:
     def __init__(self, *, volcano: bool) -> None:
         self.store = Store()
         self.machines = Machines(self.store)
-        self.api = Api(self.store, volcano=volcano, log_of=self.machines.log_of)
+        self.api = Api(self.store, volcano=volcano, kubelets=self.machines)
 
-    def engine(self, home: Path, **options: Any) -> KubernetesEngine:
+    def engine(
+        self, home: Path, *, stages: Stages | None = None, **options: Any
+    ) -> KubernetesEngine:
         """Over the official client, with a kubeconfig beside the home."""
         file = self.api.kubeconfig(home.with_name(f"{home.name}.kubeconfig"))
         values = {
@@ -36,7 +39,7 @@ class Double:
             "chip": "910b",
             **options,
         }
-        return KubernetesEngine(home, cluster_options(values))
+        return KubernetesEngine(home, cluster_options(values), stages=stages)
 
     def pods(self, job_id: str) -> list[Json]:
         found = self.store.all("v1/pods")

@@ -56,6 +56,21 @@ class Store:
             if found is not None:
                 self._note(kind, "DELETED", found)
 
+    def ask_delete(self, kind: str, found: Json, grace_s: int | None) -> None:
+        """As the API does: at once, or, of a pod that was given to a node, with a time to end."""
+        name = str(found["metadata"]["name"])
+        spec: Json = found.get("spec") or {}
+        if kind != "v1/pods" or grace_s == 0 or not spec.get("nodeName"):
+            return self.remove(kind, name)
+        grace = spec.get("terminationGracePeriodSeconds", 30) if grace_s is None else grace_s
+
+        def mark(body: Json) -> None:
+            body["metadata"].setdefault("deletionTimestamp", stamp(time.time() + grace))
+            body["metadata"]["deletionGracePeriodSeconds"] = grace
+
+        self.update(kind, name, mark)
+        return None
+
     def get(self, kind: str, name: str) -> Json | None:
         with self.changed:
             return copy.deepcopy(self._objects.get(kind, {}).get(name))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.cluster_double.cluster import Double, running_double
+from tests.real_cluster.cluster import RealCluster, running_cluster
 
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.engine.local.engine import LocalEngine
@@ -147,6 +148,13 @@ def volcano_double() -> Generator[Double]:
     """One with Volcano."""
     with running_double(volcano=True) as double:
         yield double
+
+
+@pytest.fixture(scope="session")
+def real_cluster() -> Generator[RealCluster]:
+    """A real control plane, where its programs are; tests that want it are part of the full test."""
+    with running_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture

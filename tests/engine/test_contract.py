@@ -1,5 +1,5 @@
 """What every engine promises; each test runs on the local engine, a real Slurm, a double of Kubernetes that
-runs its pods, with and without Volcano, and the in-memory fakes."""
+runs its pods, with and without Volcano, a real control plane in the full test, and the in-memory fakes."""
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cluster_double.cluster import Double
 from tests.engine.conftest import CARDS, make_attempt, wait_final, wait_for
+from tests.real_cluster.cluster import RealCluster
 from tests.slurm import Cluster
 
 from jumar.engine.base import Attempt, CarriesData, Engine, HasCards, HasQueue
@@ -38,6 +39,7 @@ STOPS = {
         "slurm",
         "kubernetes",
         pytest.param("volcano", marks=pytest.mark.full),
+        pytest.param("real", marks=pytest.mark.full),
     ]
 )
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Engine, Finish]]:
@@ -53,6 +55,9 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[tuple[Engi
     elif request.param in ("kubernetes", "volcano"):
         double: Double = request.getfixturevalue(f"{request.param}_double")
         engine = double.engine(tmp_path)
+    elif request.param == "real":
+        real: RealCluster = request.getfixturevalue("real_cluster")
+        engine = real.engine(tmp_path)
     yield engine, lambda attempt: (attempt.directory / "go").touch()
     engine.close()
 

@@ -7,20 +7,18 @@ from typing import Any
 import pytest
 from tests.cluster_double.api import Fault, shipped_rules
 from tests.cluster_double.cluster import Double
-from tests.cluster_double.machines import BAD_IMAGE, EVENTS, JOBS, MISSING_IMAGE
-from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
+from tests.cluster_double.kubelet import BAD_IMAGE, MISSING_IMAGE
+from tests.cluster_double.machines import EVENTS, JOBS
+from tests.engine.conftest import make_attempt, wait_final, wait_for
+from tests.engine.pods import SHOW, WAIT, WIDE, look, pending, pod_of, running
 
-from jumar.engine.base import Attempt, Observation
+from jumar.engine.base import Observation
 from jumar.engine.kubernetes import observing, reasons
 from jumar.engine.kubernetes.engine import KubernetesEngine
 from jumar.errors import EngineFailed, SubmitRefused
 from jumar.spec.causes import Cause
 from jumar.spec.states import AttemptState
 from jumar.words.reasons import cause_sentence
-
-WAIT = 'echo up; echo x >> "$JUMAR_JOB_DIR/starts"; until [ -e "$JUMAR_JOB_DIR/go" ]; do sleep 0.05; done'
-SHOW = "echo $JUMAR_NODE $RANK $LOCAL_RANK $WORLD_SIZE"
-WIDE: dict[str, Any] = {"device": "npu:2", "nodes": 2, "type": "distributed", "ranks": "device"}
 
 
 @pytest.fixture
@@ -35,30 +33,6 @@ def engine(double: Double, tmp_path: Path) -> Generator[KubernetesEngine]:
     made = double.engine(tmp_path)
     yield made
     made.close()
-
-
-def look(engine: KubernetesEngine, attempt: Attempt) -> Observation:
-    return engine.observe([attempt])[0]
-
-
-def running(engine: KubernetesEngine, attempt: Attempt) -> None:
-    engine.start(attempt)
-    wait_for(lambda: look(engine, attempt).state is AttemptState.RUNNING, "it runs")
-    wait_for(lambda: "up" in log_of(attempt), "its first line")
-
-
-def pod_of(double: Double, attempt: Attempt) -> str:
-    (pod,) = double.pods(attempt.job_id)
-    return str(pod["metadata"]["name"])
-
-
-def pending(engine: KubernetesEngine, attempt: Attempt, sign: str) -> tuple[str, str]:
-    """The sentences of an attempt that waits for this, in both languages."""
-    wait_for(lambda: sign in str(look(engine, attempt).values.get("error")), f"it waits for {sign}")
-    seen = look(engine, attempt)
-    assert seen.state is AttemptState.PENDING
-    english, chinese = (cause_sentence(seen.cause, seen.values, one) for one in ("en", "zh"))
-    return str(english), str(chinese)
 
 
 def test_a_create_whose_answer_was_lost_is_found_again(
@@ -82,7 +56,7 @@ def test_a_create_whose_answer_was_lost_is_found_again(
     (attempt.directory / "go").touch()
     assert wait_final(again, attempt).state is AttemptState.SUCCEEDED
     assert (attempt.directory / "starts").read_text() == "x\n"
-    assert look(engine, attempt).state is AttemptState.SUCCEEDED
+    assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
     again.close()
 
 
@@ -295,7 +269,7 @@ def test_what_the_cluster_refuses_is_refused_and_what_is_not_ours_is_left_alone(
         nowhere.start(make_attempt(tmp_path, "true", cards=()))
     nowhere.close()
     urls: dict[str, Any] = {"inputs": {"data_url": "s3://bucket/data"}}
-    with pytest.raises(SubmitRefused, match="stores"):
+    with pytest.raises(SubmitRefused, match="cannot be reached"):
         engine.plan(make_attempt(tmp_path, "true", cards=(), **urls).spec, user="ann")
 
 
@@ -313,6 +287,11 @@ def test_the_role_allows_exactly_what_is_asked_for(
         with pytest.raises(EngineFailed):
             engine.start(attempt)
         running(engine, attempt)
+        if number:
+            with engine.start_beside(attempt):
+                wait_for(
+                    lambda: ("", "pods/exec", "create") in volcano_double.api.asked, "a way in"
+                )
         engine.kill(attempt)
         assert wait_final(engine, attempt).state is AttemptState.LOST
         engine.close()

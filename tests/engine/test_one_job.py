@@ -12,6 +12,7 @@ import pytest
 import yaml
 from tests.cluster_double.cluster import Double
 from tests.engine.conftest import CARDS, log_of, make_attempt, pack, wait_final, wait_for
+from tests.real_cluster.cluster import RealCluster
 from tests.slurm import Cluster
 
 from jumar.engine.base import Attempt, Engine
@@ -51,7 +52,12 @@ CASES: dict[str, dict[str, Any]] = {
     "waits": {"environment": {"CASE": "waits"}},
     "missing": {"command": ["no-such-program"]},
 }
-ENGINES = ("local", "slurm", "kubernetes", "volcano")
+ENGINES = (
+    *("local", "slurm", "kubernetes"),
+    # The same pods, made by others.
+    pytest.param("volcano", marks=pytest.mark.full),
+    pytest.param("real", marks=pytest.mark.full),
+)
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "engines.md"
 _ANY = frozenset({"MASTER_PORT", "JUMAR_DEADLINE", "JUMAR_JOB_ID"})
 _OWN = ("attempts", "home", "logs/slurm.log", "code/__pycache__", "python")
@@ -66,6 +72,9 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     elif request.param == "slurm":
         cluster: Cluster = request.getfixturevalue("slurm_cluster")
         made = SlurmEngine(tmp_path, slurm=Slurm(cluster.environ), poll_s=0.1)
+    elif request.param == "real":
+        real: RealCluster = request.getfixturevalue("real_cluster")
+        made = real.engine(tmp_path)
     else:
         double: Double = request.getfixturevalue(f"{request.param}_double")
         made = double.engine(tmp_path)

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -140,6 +140,28 @@ class Api:
         with self._answer("GET", self._path(PODS, pod) + "/log", query=query) as answer:
             return bytes(answer.read()).decode("utf-8", "replace")
 
+    def enter(self, pod: str, command: Sequence[str]) -> Any:
+        """A websocket to a command that runs in the pod, by the protocol v4.channel.k8s.io."""
+        client = self._connected()
+        # Both come with the client.
+        from kubernetes.stream import ws_client  # pyright: ignore[reportMissingTypeStubs]
+        from websocket import WebSocketException
+
+        streams = [(name, "true") for name in ("stdin", "stdout", "stderr")]
+        query = urlencode([*(("command", word) for word in command), *streams])
+        url = f"{client.configuration.host}{self._path(PODS, pod)}/exec?{query}"
+        headers = {name.lower(): value for name, value in _signs(client).items()}
+        headers["sec-websocket-protocol"] = "v4.channel.k8s.io"
+        untyped: Any = ws_client
+        try:
+            return untyped.create_websocket(
+                client.configuration, untyped.get_websocket_url(url), headers
+            )
+        except (WebSocketException, OSError) as error:
+            raise EngineFailed(
+                f"Kubernetes does not let us into {pod}: {_words(error)}", hint=_HINT
+            ) from error
+
     def has_volcano(self) -> bool:
         """Whether the cluster knows jobs of Volcano."""
         return self._known("GET", VOLCANO_JOBS.prefix) is not None
@@ -228,10 +250,7 @@ def _send(
 ) -> Any:
     from urllib3.util.timeout import Timeout
 
-    # Asked for with each call: a token may have been renewed.
-    signs: Json = client.configuration.auth_settings()
-    headers = {one["key"]: one["value"] for one in signs.values() if one["in"] == "header"}
-    headers |= {"Accept": "application/json", "User-Agent": "jumar"}
+    headers = _signs(client) | {"Accept": "application/json", "User-Agent": "jumar"}
     if body is not None:
         headers["Content-Type"] = "application/json"
     return client.rest_client.pool_manager.request(
@@ -244,6 +263,12 @@ def _send(
         retries=False,
         timeout=Timeout(connect=_CONNECT_S, read=read_s),
     )
+
+
+def _signs(client: Any) -> dict[str, str]:
+    """Asked for with each call: a token may have been renewed."""
+    signs: Json = client.configuration.auth_settings()
+    return {one["key"]: one["value"] for one in signs.values() if one["in"] == "header"}
 
 
 class _NotThere(SubmitRefused):

@@ -4,15 +4,18 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import threading
-import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.files import JobFiles
+from jumar.engine.kubernetes import reasons
 from jumar.engine.kubernetes.asking import (
-    EVENTS,
     JOBS,
     PODS,
     SERVICES,
@@ -27,28 +30,31 @@ from jumar.engine.kubernetes.manifests import JOB, SERVER, Manifest, Origin, man
 from jumar.engine.kubernetes.observing import Observer, is_submitted, submitted_file
 from jumar.engine.kubernetes.options import ClusterOptions
 from jumar.engine.kubernetes.program import Program
-from jumar.engine.kubernetes.watching import Key, Mirror
+from jumar.engine.kubernetes.watch import Watch
+from jumar.engine.kubernetes.watching import Key
+from jumar.engine.kubernetes.way_in import way_into
 from jumar.engine.local.planning import make_plan
-from jumar.engine.shared.files import Roots, Stages, write_files
+from jumar.engine.local.starter import Starter
+from jumar.engine.shared.files import FarStages, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
-from jumar.errors import EngineFailed, SubmitRefused
+from jumar.errors import Conflict, EngineFailed, SubmitRefused
 from jumar.launch.jobdir.files import JobDir, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.news import send_hint
 from jumar.launch.jobdir.safefile import Unusable, create_json, read_object, write_json
 from jumar.spec.job import JobSpec
-from jumar.spec.records import Plan
+from jumar.spec.records import Plan, StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
 logger = logging.getLogger(__name__)
-_PROGRAM, _MEMORY = "program", "kubernetes.json"
-_WARNINGS_S = 30.0
+_PROGRAM, _MEMORY, _STAGE = "program", "kubernetes.json", ".stage"
 _SHORT_LOG = 2000
+_FAR = "jumar.launch.node.far"
 
 
 class KubernetesEngine:
-    """Implements `engine.base.Engine` and `HasQueue`; thread-safe for different attempts."""
+    """Implements `engine.base.Engine`, `HasQueue`, `RunsBeside` and `CarriesData`; thread-safe for different attempts."""
 
     name = "kubernetes"
     queue_name = "Kubernetes"
@@ -62,8 +68,9 @@ class KubernetesEngine:
         self._roots = Roots()
         self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
         self._program = Program(home / _PROGRAM)
+        self._starter = Starter(home / "launch.log", home / "notify.sock")
         self._lock = threading.Lock()
-        self._watch: _Watch | None = None
+        self._observer: Observer | None = None
         self._deleted: set[Key] = set()
         """What was asked to be deleted since this engine was made."""
 
@@ -73,13 +80,14 @@ class KubernetesEngine:
 
     def _begin(self) -> None:
         try:
-            self._watching(self._settled())
+            self._observing(self._settled())
         except EngineFailed as error:
             logger.warning("%s", error.message)
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """The objects of the job. Works with no cluster at hand too, then unchecked."""
-        _refuse(spec)
+        # The folder of the built-in store is not in pods.
+        self._stages.check(spec, user, has_folder=False)
         directory = self._home / "jobs" / "<id>"
         made = make_plan(spec, archive=archive, cards=None, directory=directory, can_look=False)
         notes = list(made.notes)
@@ -88,8 +96,8 @@ class KubernetesEngine:
             options = self._settled()
         except EngineFailed as error:
             notes.append(f"not checked with the cluster: {error.message}")
-        if spec.endpoints:
-            notes.append("endpoints: not opened on Kubernetes yet")
+        if spec.stages_data:
+            notes += _only_here(self._stages.stores.job_values(user))
         origin = Origin(self._home, f"{_PROGRAM}/jumar", "id", os.getuid(), os.getgid())
         each = f"{spec.nodes} pod{'s' * (spec.nodes > 1)}"
         return Plan(
@@ -105,7 +113,7 @@ class KubernetesEngine:
         if is_submitted(directory) or os.path.lexists(directory.said):
             return
         options = self._settled()
-        watch = self._watching(options)
+        watch = self._observing(options).watch
         self._write(attempt, directory)
         job, *rest = manifests(
             attempt.spec, attempt.job_id, attempt.number, options, self._origin()
@@ -159,8 +167,7 @@ class KubernetesEngine:
             # Kept between attempts; images differ, so jobs do not share it.
             env_cache=attempt.directory / "envs",
             notify=self._home / "notify.sock",
-            # Only the keys, for a script that reaches stores itself.
-            staging=self._stages.prepare(attempt, directory),
+            staging=self._stages.prepare(attempt, directory, self._far(attempt)),
         )
         request = read_object(directory.request)
         cards = list(range(spec.device.count))
@@ -177,6 +184,11 @@ class KubernetesEngine:
             ],
         )
         write_json(directory.request, request)
+
+    def _far(self, attempt: Attempt) -> FarStages:
+        """What a pod sees of ours is its job's folder and the program."""
+        found = f"PYTHONPATH={self._program.ready()}"
+        return FarStages(attempt.directory / _STAGE, ("env", found, self._options.python, "-P"))
 
     def _archive(self, attempt: Attempt, directory: JobDir) -> str | None:
         """The code, where pods can see it."""
@@ -231,26 +243,50 @@ class KubernetesEngine:
             self._options = self._options.model_copy(update={"volcano": has})
         return self._options
 
-    def _watching(self, options: ClusterOptions) -> "_Watch":
+    def _observing(self, options: ClusterOptions) -> Observer:
         with self._lock:
-            if self._watch is None:
+            if self._observer is None:
                 kind = VOLCANO_JOBS if options.volcano else JOBS
-                self._watch = _Watch(self, kind, f"{SERVER}={self._server()}")
-            return self._watch
+                selector = f"{SERVER}={self._server()}"
+                self._observer = Observer(
+                    self._roots,
+                    Watch(self._api, kind, selector, self._changed),
+                    queue_name=self.queue_name,
+                    clear=self._cleared,
+                    log_of=self._log_of,
+                )
+            return self._observer
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand now."""
         found = list(attempts)
         if not found:
             return []
+        self._starter.reap()
         try:
-            return self._watching(self._settled()).observer.look(found)
+            seen = self._observing(self._settled()).look(found)
+            return [self._with_results(*pair) for pair in zip(found, seen, strict=True)]
         except EngineFailed:
             # Nothing is known, so nothing changes.
             return [
                 Observation(job_id=one.job_id, number=one.number, state=AttemptState.STARTING)
                 for one in found
             ]
+
+    def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
+        if not seen.state.is_final or not attempt.spec.sends_results:
+            return seen
+        record = self.staging(attempt)
+        return replace(seen, not_uploaded=record is not None and record.has_unsent)
+
+    def staging(self, attempt: Attempt) -> StagingRecord | None:
+        """As the attempt's status file tells it."""
+        return self._stages.read(self._roots.of(attempt))
+
+    def send_results(self, attempt: Attempt) -> None:
+        """From here, where the job's folder is too."""
+        directory = self._roots.of(attempt)
+        self._starter.run_aside(self._stages.resend(attempt, directory), directory.staging_log(0))
 
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """By file, which the launchers obey, and by the cluster, which ends the pods with their grace."""
@@ -266,14 +302,33 @@ class KubernetesEngine:
     def kill(self, attempt: Attempt) -> None:
         """All of its processes at once."""
         directory = self._roots.of(attempt)
-        watch = self._watching(self._settled())
+        observer = self._observing(self._settled())
         if read_stop(directory) is None:
-            watch.observer.killed(attempt)
-        pods, _ = watch.pods.shelf.of((attempt.job_id, attempt.number))
+            observer.killed(attempt)
+        pods, _ = observer.watch.pods.shelf.of((attempt.job_id, attempt.number))
         for pod in pods:
             meta: Json = pod["metadata"]
             self._api.delete(PODS, str(meta["name"]), uid=str(meta["uid"]), grace_s=0)
         self.clear(attempt, again=True)
+
+    def start_beside(self, attempt: Attempt) -> socket.socket:
+        """Over the cluster's API, in the attempt's first pod."""
+        options = self._settled()
+        pods, _ = self._observing(options).watch.pods.shelf.of((attempt.job_id, attempt.number))
+        first = next((pod for pod in pods if reasons.is_first(pod)), None)
+        if first is None or not reasons.is_running(first):
+            raise Conflict(
+                f"Kubernetes does not run job {attempt.job_id} now",
+                hint="kubectl get pods shows it",
+            )
+        # As it was started: another program may be in use by now.
+        _, _, _, python, program, *_ = first["spec"]["containers"][0]["command"]
+        directory = self._roots.of(attempt)
+        far = [python, "-m", _FAR, "far", directory.root, str(directory.number)]
+        command = ["env", f"PYTHONPATH={program}", *far]
+        way = way_into(options, str(first["metadata"]["name"]), command)
+        self._starter.reap()
+        return self._starter.start_with_stream([_FAR, "near", *way])
 
     def clear(self, attempt: Attempt, *, again: bool = False) -> None:
         """Delete what the cluster has of an attempt; asked for once."""
@@ -286,11 +341,11 @@ class KubernetesEngine:
         elif not os.path.exists(directory.request):
             # Nothing was ever created.
             return
-        kind = self._watching(self._settled()).kind
+        kind = self._observing(self._settled()).watch.kind
         self._api.delete(kind, name_of(*key), uid=uid)
         self._deleted.add(key)
 
-    def cleared(self, attempt: Attempt) -> bool:
+    def _cleared(self, attempt: Attempt) -> bool:
         """The same, whether it could be asked for or not."""
         try:
             self.clear(attempt)
@@ -299,88 +354,32 @@ class KubernetesEngine:
             return False
         return True
 
-    def log_of(self, pod: str) -> str:
+    def _log_of(self, pod: str) -> str:
         """The last lines of a pod that said nothing in its directory; empty where nobody has them."""
         try:
             return self._api.log(pod)[-_SHORT_LOG:]
         except (EngineFailed, SubmitRefused):
             return ""
 
-    def changed(self, key: Key) -> None:
+    def _changed(self, key: Key) -> None:
         """Have the conductor look."""
         send_hint(str(self._home / "notify.sock"), key[0])
-
-    @property
-    def api(self) -> Api:
-        """The cluster."""
-        return self._api
-
-    @property
-    def roots(self) -> Roots:
-        """Where attempts have their files."""
-        return self._roots
 
     def close(self) -> None:
         """Let go of the watches; jobs go on."""
         with self._lock:
-            watch = self._watch
-        if watch is not None:
-            watch.close()
+            observer = self._observer
+        if observer is not None:
+            observer.watch.close()
         self._api.close()
 
 
-class _Watch:
-    """What is looked at all the time, begun with the first job."""
-
-    def __init__(self, engine: KubernetesEngine, kind: Kind, selector: str) -> None:
-        self.kind, self._api = kind, engine.api
-        self.jobs = Mirror(engine.api, kind, selector, engine.changed)
-        self.pods = Mirror(engine.api, PODS, selector, engine.changed)
-        self.observer = Observer(
-            engine.roots,
-            self.jobs,
-            self.pods,
-            queue_name=engine.queue_name,
-            clear=engine.cleared,
-            log_of=engine.log_of,
-            warnings=self._warnings,
-        )
-        self._warned: dict[str, str] = {}
-        self._asked_at = -_WARNINGS_S
-        self.jobs.start()
-        self.pods.start()
-
-    def _warnings(self) -> dict[str, str]:
-        """The newest of the namespace, by object; one question for all jobs, and not often."""
-        now = time.monotonic()
-        if now - self._asked_at >= _WARNINGS_S:
-            self._asked_at = now
-            try:
-                listed = self._api.list(EVENTS, fieldSelector="type=Warning")
-            except (EngineFailed, SubmitRefused):
-                return self._warned
-            found = sorted(listed.items, key=lambda one: str(one.get("lastTimestamp") or ""))
-            self._warned = {_about(one): _warning(one) for one in found}
-        return self._warned
-
-    def close(self) -> None:
-        self.jobs.close()
-        self.pods.close()
-
-
-def _about(event: Json) -> str:
-    return str(part(event, "involvedObject").get("name") or "")
-
-
-def _warning(event: Json) -> str:
-    message = " ".join(str(event.get("message") or "").split())[:300]
-    return f"{event.get('reason') or 'Warning'}, {message}"
-
-
-def _refuse(spec: JobSpec) -> None:
-    """What cannot be done in a pod yet."""
-    if spec.stages_data:
-        raise SubmitRefused(
-            "data in stores is not brought to pods yet",
-            hint="mount it with mounts in [kubernetes] of config.toml, and give its path",
-        )
+def _only_here(stores: Json) -> list[str]:
+    """Of stores whose address means another machine in every pod."""
+    tables = [cast("Json", one) for one in stores.values() if isinstance(one, dict)]
+    found = {str(one.get("endpoint") or "") for one in tables}
+    return [
+        f"the store at {address} is on this machine: pods cannot reach it there"
+        for address in sorted(found)
+        if (urlsplit(address).hostname or "").startswith(("127.", "localhost", "::1"))
+    ]

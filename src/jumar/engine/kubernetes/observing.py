@@ -14,7 +14,8 @@ from jumar.engine.kubernetes import reasons
 from jumar.engine.kubernetes.asking import Json
 from jumar.engine.kubernetes.manifests import name_of
 from jumar.engine.kubernetes.reasons import Ended
-from jumar.engine.kubernetes.watching import Key, Mirror
+from jumar.engine.kubernetes.watch import Watch
+from jumar.engine.kubernetes.watching import Key
 from jumar.engine.shared.files import Roots
 from jumar.engine.shared.observing import ended, read_ending, written
 from jumar.launch.jobdir.files import JobDir, has_ranks
@@ -78,18 +79,15 @@ class Observer:
     def __init__(
         self,
         roots: Roots,
-        jobs: Mirror,
-        pods: Mirror,
+        watch: Watch,
         *,
         queue_name: str,
         clear: Callable[[Attempt], bool],
         log_of: Callable[[str], str],
-        warnings: Callable[[], dict[str, str]],
     ) -> None:
-        """`clear`: removes what the cluster has of an attempt, if it can now. `log_of`: what a pod has written.
-        `warnings`: the cluster's newest word on objects, by their names."""
-        self._roots, self._jobs, self._pods, self._name = roots, jobs, pods, queue_name
-        self._clear, self._log_of, self._warnings = clear, log_of, warnings
+        """`clear`: removes what the cluster has of an attempt, if it can now. `log_of`: what a pod has written."""
+        self._roots, self.watch, self._name = roots, watch, queue_name
+        self._clear, self._log_of = clear, log_of
         self._seen: dict[Key, _Seen] = {}
 
     def killed(self, attempt: Attempt) -> None:
@@ -118,8 +116,8 @@ class Observer:
 
     def _view(self, attempt: Attempt, directory: JobDir) -> _View:
         key = (attempt.job_id, attempt.number)
-        (jobs, _), (pods, were) = self._jobs.shelf.of(key), self._pods.shelf.of(key)
-        is_known = bool(self._jobs.listed_at and self._pods.listed_at)
+        (jobs, _), (pods, were) = self.watch.jobs.shelf.of(key), self.watch.pods.shelf.of(key)
+        is_known = bool(self.watch.jobs.listed_at and self.watch.pods.listed_at)
         return _View(next(iter(jobs), None), pods, were, is_known and is_submitted(directory))
 
     def _open(self, attempt: Attempt, directory: JobDir, seen: _Seen, view: _View) -> Observation:
@@ -147,7 +145,7 @@ class Observer:
         """What only the cluster's events tell: volumes, quotas."""
         names = [name_of(attempt.job_id, attempt.number)]
         names += [str(pod["metadata"]["name"]) for pod in view.pods]
-        warnings = self._warnings()
+        warnings = self.watch.warnings()
         return next((warnings[name] for name in names if name in warnings), "")
 
     def _by_word(

@@ -1,4 +1,4 @@
-"""The launcher as a folder that pods mount: images need a Python and nothing of ours."""
+"""The launcher, and what carries data, as a folder that pods mount: images need a Python and nothing of ours."""
 
 import hashlib
 import os
@@ -9,7 +9,8 @@ from pathlib import Path
 from jumar.errors import EngineFailed
 
 _PACKAGE = Path(__file__).parents[2]
-_PARTS = ("launch", "inject")
+_PARTS = ("launch", "inject", "store", "spec")
+_FILES = ("__init__.py", "errors.py", "tls.py", "wholefile.py")
 _MAIN = "launch/as_file.py"
 # So the launcher knows that it is a program of one path: `interpreter.own_program`.
 _ENDING = ".pyz"
@@ -48,7 +49,7 @@ def name_of(files: list[Path]) -> str:
 def _files() -> list[Path]:
     found = [path for part in _PARTS for path in (_PACKAGE / part).rglob("*")]
     kept = [path for path in found if path.is_file() and "__pycache__" not in path.parts]
-    return sorted([_PACKAGE / "__init__.py", *kept])
+    return sorted([*(_PACKAGE / name for name in _FILES), *kept])
 
 
 def _copy(files: list[Path], target: Path) -> None:

@@ -97,6 +97,15 @@ def is_running(pod: Json) -> bool:
     return part(pod, "status").get("phase") == "Running"
 
 
+def is_first(pod: Json) -> bool:
+    """Whether it is node 0 of its attempt."""
+    marks = part(pod["metadata"], "annotations")
+    index = marks.get(
+        "batch.kubernetes.io/job-completion-index", marks.get("volcano.sh/task-index")
+    )
+    return index == "0"
+
+
 def is_over(job: Json) -> bool:
     """Whether the cluster has done with the job, well or not."""
     status = part(job, "status")

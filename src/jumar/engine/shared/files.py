@@ -252,6 +252,20 @@ class ToldStages:
     """What carries it."""
 
 
+@dataclass(frozen=True, slots=True)
+class FarStages:
+    """Where the programs run that carry data, if not over the platform's own home."""
+
+    home: Path
+    """Their cache and what they know of unfinished transfers."""
+    python: Sequence[str]
+    """A Python that finds them."""
+
+
+# -P: a file in the current folder must not be imported in place of ours.
+_OWN_PYTHON = (sys.executable, "-P")
+
+
 @dataclass
 class Stages:
     """How the data of one home's jobs is carried: written down for the launcher and for the programs
@@ -284,10 +298,18 @@ class Stages:
                     f"the input {url} does not exist", hint="upload it with: jumar data push"
                 )
 
-    def prepare(self, attempt: Attempt, directory: JobDir) -> dict[str, Any] | None:
+    def prepare(
+        self, attempt: Attempt, directory: JobDir, far: "FarStages | None" = None
+    ) -> dict[str, Any] | None:
         """Write the user's stores and the plan; gives what the launcher is told, None when there is
-        nothing to carry."""
-        told = self.told(attempt, directory)
+        nothing to carry. `far`: of an attempt that sees neither this home nor this Python."""
+        told = self.told(
+            attempt,
+            directory,
+            home=None if far is None else far.home,
+            store_file=None if far is None else directory.store_file,
+            python=_OWN_PYTHON if far is None else far.python,
+        )
         try:
             os.makedirs(directory.attempt, exist_ok=True)
             # Not durable, which would cost every job some ms: it is of use only while the attempt runs.
@@ -305,6 +327,7 @@ class Stages:
         *,
         home: Path | None = None,
         store_file: str | None = None,
+        python: Sequence[str] = _OWN_PYTHON,
     ) -> ToldStages:
         """All that an attempt is told of its data. `home`, `store_file`: where the programs have their
         cache and find the keys, where the platform's own home is closed to them."""
@@ -315,9 +338,9 @@ class Stages:
         if not plan.inputs and not plan.sent:
             return ToldStages(stores)
         programs = {
-            "bring": _program("bring", directory),
-            "keep": _program("keep", directory) if plan.sent else None,
-            "send": _program("send", directory) if plan.sent else None,
+            "bring": _program(python, "bring", directory),
+            "keep": _program(python, "keep", directory) if plan.sent else None,
+            "send": _program(python, "send", directory) if plan.sent else None,
             "status": plan.status,
             "send_limit_s": SEND_LIMIT_S,
         }
@@ -356,9 +379,8 @@ def _staged(urls: dict[str, str], paths: dict[str, str]) -> tuple[Staged, ...]:
     return tuple(Staged(url=url, path=paths[name]) for name, url in urls.items() if is_remote(url))
 
 
-def _program(step: str, directory: JobDir) -> list[str]:
-    # -P: a file in the current folder must not be imported in place of ours.
-    return [sys.executable, "-P", "-m", *_module(step, directory)]
+def _program(python: Sequence[str], step: str, directory: JobDir) -> list[str]:
+    return [*python, "-m", *_module(step, directory)]
 
 
 def _module(step: str, directory: JobDir) -> list[str]:

@@ -27,10 +27,12 @@ from jumar.launch.node.keeper import ALREADY_CLAIMED, run_attempt
 from jumar.launch.nodes.team import host_address
 from jumar.launch.ranks.frameworks import free_port
 from jumar.launch.slurm.node import card_numbers
-from jumar.launch.verdict import apart
+from jumar.launch.verdict import Verdict, apart
 
 _LOOK_S = 0.2
 _ADDRESS = "address.json"
+_CARRIERS = (3, 11)
+"""The Python that the programs need which carry data."""
 
 
 def main(root: str, number: int, node: int) -> int:
@@ -59,6 +61,9 @@ def _run(directory: JobDir) -> int:
         os.setsid()
     os.makedirs(os.environ.get("HOME") or "/", exist_ok=True)
     _provide_pod_env(directory)
+    if request.staging is not None and sys.version_info < _CARRIERS:
+        news.write_ending(directory._replace(node=0), _too_old().ending())
+        return 0
     others = _Others(directory, job, request.join_limit_s)
     if not others.meet():
         late = f"{others.missing()} did not start within {request.join_limit_s:g} s"
@@ -66,6 +71,13 @@ def _run(directory: JobDir) -> int:
         news.write_ending(directory._replace(node=0), apart(late).ending())
         return 0
     return run_attempt(directory, others.completed)
+
+
+def _too_old() -> Verdict:
+    found, wanted = (".".join(map(str, one[:2])) for one in (sys.version_info, _CARRIERS))
+    error = f"that takes Python {wanted} in the image, which has {found}"
+    reason = f"the inputs could not be fetched: {error}"
+    return Verdict("failed", "inputs", reason, 1, values={"error": error})
 
 
 def _provide_pod_env(directory: JobDir) -> None:
