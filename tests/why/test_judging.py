@@ -230,3 +230,15 @@ def test_the_command(tmp_path: Path) -> None:
     missing = run(str(tmp_path / "none.log"))
     assert missing.returncode == 2
     assert "none.log cannot be read: No such file or directory" in missing.stderr
+
+
+def test_a_library_that_is_done_without_loses_to_the_exception_that_ended_it(
+    tmp_path: Path,
+) -> None:
+    missing = (
+        "W dso_loader.cc:59] Could not load 'libcudart.so.10.1'; dlerror: libcudart.so.10.1: "
+        "cannot open shared object file: No such file or directory\n"
+    )
+    assert why(tmp_path, alone=missing).cause == "library-missing"
+    (tmp_path / "alone.log").unlink()
+    assert why(tmp_path, both=missing + SHAPE.format(line=7)).cause == "shape"

@@ -52,6 +52,10 @@ _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
+# The message of a C++ exception that nobody caught.
+_WHAT = re.compile(r"\s*what\(\): ")
+# What libraries say in a line of its own and often do without.
+_SURVIVABLE = frozenset(("library-missing",))
 _MESSAGE_LINES, _KIND_LINES, _NEAR = 12, 2, 15
 _LIBRARY = ("-packages/", "/lib/python", "-packages\\", "<frozen", "<string>")
 # A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
@@ -258,7 +262,7 @@ def _of_exception(one: _Raised, known: _Known) -> Event:
     whole = f"{one.frames}\n{text}"
     best = _best([one for one in known if one.is_in(text, whole)])
     first = one.lines[0].text.strip()
-    cause = _kind(one) if best is None else best.cause
+    cause = _kind(one.lines, is_own=one.is_own) if best is None else best.cause
     return Event(
         cause,
         one.lines[0],
@@ -270,11 +274,11 @@ def _of_exception(one: _Raised, known: _Known) -> Event:
     )
 
 
-def _kind(one: _Raised) -> Cause:
-    """What an exception is that no signature knows, by the beginning of its message."""
-    said = "\n".join(line.text.strip() for line in one.lines[:_KIND_LINES])
+def _kind(lines: Sequence[Line], *, is_own: bool) -> Cause:
+    """What a message tells that no signature knows, by its beginning."""
+    said = "\n".join(line.text.strip() for line in lines[:_KIND_LINES])
     general = next((cause for cause, pattern in kinds() if pattern.search(said)), None)
-    return general or causes()[PYTHON_ERROR if one.is_own else LIBRARY_ERROR]
+    return general or causes()[PYTHON_ERROR if is_own else LIBRARY_ERROR]
 
 
 def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known) -> Event | None:
@@ -293,9 +297,13 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     best = _best([one for one in here if one.is_in(text, around)])
     end = line.offset + len(text)
     if best is not None:
-        return Event(best.cause, line, _began([line]), {}, best.weight, end)
+        is_survivable = best.cause.name in _SURVIVABLE
+        return Event(best.cause, line, _began([line]), {}, best.weight, end, is_survivable)
+    said = {"error": text.strip()[:200]}
+    kind = _kind([line], is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
+    if kind.name != LIBRARY_ERROR:
+        return Event(kind, line, _began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
-        said = {"error": text.strip()[:200]}
         return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end)
     return None
 
