@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.sshd import running_sshd
-from tests.direct.test_direct import Person
+from tests.direct.test_direct import LIMIT_S, Person
 from tests.slurm import Cluster
 
 from jumar.direct.far_client import FarClient
@@ -181,5 +181,5 @@ def test_who_ask_at_once_each_get_their_own_answer(
 ) -> None:
     monkeypatch.setenv("PATH", stub_ssh(tmp_path, ECHO))
     with closing(Login("login1", tmp_path / "launch.pyz")) as login, ThreadPoolExecutor(4) as pool:
-        answers = pool.map(lambda number: login.ask("echo", {"number": number}), range(200))
-        assert list(answers) == list(range(200))
+        asked = [pool.submit(login.ask, "echo", {"number": number}) for number in range(200)]
+        assert [one.result(timeout=LIMIT_S) for one in asked] == list(range(200))

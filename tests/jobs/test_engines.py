@@ -10,10 +10,17 @@ import pytest
 from jumar.database.access import open_database
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.engine.memory import MemoryEngine, MemorySite
+from jumar.engine.shared.files import write_plain_files
+from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.slurm.observing import submitted_file
 from jumar.errors import BadInput, EngineFailed, KeyReused, SubmitRefused
 from jumar.jobs.engines import Engines
+from jumar.jobs.folders import read_folders
 from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.news import Ending, write_ending
+from jumar.launch.jobdir.safefile import write_json
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.draining import Drain
@@ -196,3 +203,30 @@ def test_a_drain_that_empties_the_cards_leaves_the_site_alone(platform: Platform
     platform.wait_until(here, JobState.QUEUED)
     assert platform.service.get(there).state is JobState.RUNNING
     assert isinstance(platform.service.drain_report().drain, Drain)
+
+
+def test_a_job_that_slurm_has_is_not_lost_with_the_list(tmp_path: Path) -> None:
+    """Its folder tells that it was submitted, and to whom: whether it still runs, Slurm is asked."""
+    spec = JobSpec.model_validate({"name": "far", "command": "true"})
+    attempt = Attempt(
+        job_id="abcdefghij",
+        number=1,
+        user="ann",
+        spec=spec,
+        directory=tmp_path / "jobs" / "abcdefghij",
+        cards=(),
+        engine="slurm",
+    )
+    directory = JobDir(str(attempt.directory), 1)
+    write_plain_files(directory, attempt)
+    files = SharedFiles(tmp_path / "jobs")
+
+    def found() -> tuple[str | None, str]:
+        folders, _ = read_folders(files, [attempt.job_id])
+        return folders[0].engine, folders[0].state
+
+    assert found() == ("slurm", "lost")
+    write_json(submitted_file(directory), {"job": "7"})
+    assert found() == ("slurm", "starting")
+    write_ending(directory, Ending("succeeded", "done", "it succeeded"))
+    assert found() == ("slurm", "succeeded")

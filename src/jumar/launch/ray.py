@@ -15,11 +15,52 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 START_LIMIT_S = 300.0
-"""Ray from a slow file system, on a busy node: it gives up by itself after 30 s and is started again."""
+"""Ray from a slow file system, on a busy node."""
+_PATIENCE_S = 150.0
 _LOOK_S = 0.2
 _END_S = 15.0
-_OWN_LIMIT_S = 90.0
+_OWN_LIMIT_S = _PATIENCE_S + 30.0
+_AGENTS = ("dashboard-agent-grpc", "runtime-env-agent", "metrics-export")
 _UP = b"Ray runtime started"
+_PATIENT = """
+import sys, time
+from ray._private import node, services
+from ray.scripts.scripts import main
+
+until = time.monotonic() + float(sys.argv.pop(1))
+
+
+def patiently(ask):
+    def asked(*given, **named):
+        while True:
+            try:
+                return ask(*given, **named)
+            except RuntimeError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.5)
+    return asked
+
+
+def without_waiting(start):
+    def started(self, *given, **named):
+        ray._raylet.persist_port(self._session_dir, self._node_id, port, -1)
+        return start(self, *given, **named)
+    return started
+
+
+import ray._raylet
+port = getattr(ray._raylet, "DASHBOARD_AGENT_LISTEN_PORT_NAME", None)
+if port is not None and hasattr(ray._raylet, "persist_port"):
+    node.Node.start_raylet = without_waiting(node.Node.start_raylet)
+if hasattr(services, "get_node"):
+    services.get_node = patiently(services.get_node)
+sys.argv[0] = "ray"
+sys.exit(main())
+"""
+"""The program `ray`, which on a busy node does not give up: its raylet breaks off if the agents beside it, which
+import a lot, have not said within 15 s where they listen, and it waits 30 s for the raylet. So agents are told
+where to listen, and for the one that cannot be told it is said that nobody needs it."""
 _ALIVE = """
 import sys, time, ray
 ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
@@ -90,6 +131,8 @@ class _Head:
             while True:
                 started = self._started(folder)
                 if started.is_up(until):
+                    # Only now: nodes that come earlier take the time that this one needs.
+                    _write(self._place.told, {"port": started.port})
                     break
                 _end(started.process)
                 if self._asked or time.monotonic() > until:
@@ -108,9 +151,7 @@ class _Head:
     def _started(self, folder: str) -> "_Started":
         place, port = self._place, _free_port()
         words = ("--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}")
-        started = _start(place, port, *words)
-        _write(place.told, {"port": port})
-        return started
+        return _start(place, port, *words)
 
     def _all_joined(self, started: "_Started") -> bool:
         words = [_python(), "-c", _ALIVE, self._address(started), str(self._place.nodes)]
@@ -143,7 +184,8 @@ class _Head:
 
 
 def _work(place: Place) -> int:
-    until = time.monotonic() + START_LIMIT_S
+    # As long as the head may take, and then as long as this node may.
+    until = time.monotonic() + 2 * START_LIMIT_S
     while True:
         ray = _joining(place, until)
         if ray is None:
@@ -167,7 +209,6 @@ def _joining(place: Place, until: float) -> "Optional[subprocess.Popen[bytes]]":
     """A node of Ray that goes to where the head listens now; None: it does not."""
     while time.monotonic() < until:
         if os.path.exists(place.told):
-            # Read anew: a head that did not come up is started once more, at another port.
             with open(place.told, encoding="utf-8") as file:
                 port = int(json.load(file)["port"])
             if _is_open(place.head, port):
@@ -219,7 +260,7 @@ def _start(place: Place, port: int, *words: str) -> _Started:
         began = log.tell()
         process = subprocess.Popen(
             [
-                "ray",
+                *(_python(), "-c", _PATIENT, str(_PATIENCE_S)),
                 "start",
                 "--block",
                 "--disable-usage-stats",
@@ -227,6 +268,7 @@ def _start(place: Place, port: int, *words: str) -> _Started:
                 # Several nodes may be on one machine.
                 "--min-worker-port=0",
                 "--max-worker-port=0",
+                *(f"--{name}-port={_free_port()}" for name in _AGENTS),
                 *resources,
                 *words,
             ],
