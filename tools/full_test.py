@@ -139,8 +139,9 @@ PARTS = (
     ),
     Part(
         "objects",
-        "100,000 objects pushed, listed, counted, synced, pulled, compared, deleted",
-        ((sys.executable, "tools/full_objects.py", "--count", "100000"),),
+        "100,000 objects pushed, listed, counted, synced, pulled, compared, deleted, on six kinds of server",
+        ((sys.executable, "-m", "tests.store.objects", "--count", "100000"),),
+        3 * 3600,
     ),
     Part(
         "queue",

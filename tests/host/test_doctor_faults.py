@@ -225,6 +225,13 @@ FAULTS: list[tuple[Tree, str, str]] = [
     (variables(HCCL_RDMA_TIMEOUT="30"), "between 5 and 20", "unset HCCL_RDMA_TIMEOUT"),
     (variables(HCCL_RDMA_RETRY_CNT="0"), "between 1 and 7", "unset HCCL_RDMA_RETRY_CNT"),
     (variables(HCCL_OP_EXPANSION_MODE="aiv"), "AIV", "unset HCCL_OP_EXPANSION_MODE"),
+    (variables(GLOO_SOCKET_IFNAME="ib9"), "GLOO_SOCKET_IFNAME=ib9", "export GLOO_SOCKET_IFNAME="),
+    (variables(LD_PRELOAD="libm.so.6:/gone/libgomp.so.1"), "/gone/libgomp.so.1", "=libm.so.6"),
+    (
+        variables(PYTORCH_NPU_ALLOC_CONF="max_split_size_mb=128, expandable_segments:true"),
+        "'max_split_size_mb=128'",
+        "=max_split_size_mb:128,expandable_segments:True",
+    ),
     (variables(ASCEND_GLOBAL_LOG_LEVEL="0"), "ASCEND_GLOBAL_LOG_LEVEL=0", "unset"),
     (variables(ASCEND_LAUNCH_BLOCKING="1"), "ASCEND_LAUNCH_BLOCKING=1", "unset"),
     (variables(ASCEND_SLOG_PRINT_TO_STDOUT="1"), "ASCEND_SLOG_PRINT_TO_STDOUT=1", "unset"),

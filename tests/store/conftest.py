@@ -1,7 +1,6 @@
 """Real S3 servers: SeaweedFS behind the door, rclone, moto. Parts that are missing fail a test."""
 
 import os
-import ssl
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.ports import free_port
+from tests.store.manners import Authority, make_authority
 from tests.store.parts import answers, program, wait_until
 from tests.store.served import Served, served
 
@@ -77,19 +77,9 @@ def moto_credential() -> Generator[Credential]:
 
 
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """A certificate for 127.0.0.1 that only those trust who are told to."""
-    folder = tmp_path_factory.mktemp("authority")
-    key, certificate = folder / "key.pem", folder / "ca.pem"
-    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=lab")
-    names = ("-addext", "subjectAltName=IP:127.0.0.1,DNS:store.lan")
-    places = ("-keyout", str(key), "-out", str(certificate))
-    subprocess.run(
-        ["openssl", *words, *names, *places], check=True, capture_output=True, timeout=60
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return certificate, context
+    return make_authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 import ssl
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -371,8 +372,8 @@ class _Handler(BaseHTTPRequestHandler):
         most = min(int(query.get("max-keys") or 1000), self.dialect.most_keys)
         names: list[str] = []
         with self.dialect.lock:
-            keys = sorted(self.dialect.objects, key=lambda key: key.encode())
-        for key in keys:
+            keys = sorted(self.dialect.objects)
+        for key in keys[bisect_left(keys, max(prefix, after)) :]:
             rest = key.removeprefix(prefix)
             if not key.startswith(prefix):
                 continue

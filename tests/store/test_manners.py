@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
+from tests.store.manners import Authority
 
 from jumar.errors import BadInput, NotAllowed
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Patience, ProxyRefused, S3Error
@@ -193,7 +193,7 @@ def test_an_expired_token_is_told_as_such() -> None:
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "AWS_CA_BUNDLE"])
 def test_the_sites_own_authority_is_trusted_when_named(
-    authority: tuple[Path, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch, variable: str
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     certificate, context = authority
     with serving(lambda request: answer(request, 200, etag='"x"'), context) as port:
@@ -244,7 +244,7 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 
 
 def test_a_proxy_with_a_password_is_gone_through(
-    authority: tuple[Path, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate, context = authority
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))

@@ -206,10 +206,11 @@ def test_the_page_has_every_part_of_this_project() -> None:
 @pytest.mark.full
 def test_objects_go_to_a_store_and_back() -> None:
     done = subprocess.run(
-        [sys.executable, TOOLS / "full_objects.py", "--count", "1100"],
+        [sys.executable, "-m", "tests.store.objects", "--count", "2500"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("1100 objects went there and back, and away\n")
+    assert done.stdout.endswith("2500 objects went there and back, and away\n")

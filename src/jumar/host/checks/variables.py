@@ -1,6 +1,7 @@
 """Variables of this shell that affect jobs and are easy to get wrong."""
 
 import ipaddress
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +13,7 @@ from jumar.host.patient import Patient
 from jumar.host.survey import generation, has_card, local_addresses, nodes, smi_info
 
 _VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
+_SETTING = re.compile(r"\w+:(?!(?i:true|false)$)\S+|\w+:(True|False)")
 
 
 @cache
@@ -107,7 +109,12 @@ def _addresses(patient: Patient) -> Iterator[Finding]:
     value = patient.environ.get("HCCL_IF_IP")
     if value is not None:
         yield from _host_address(patient, value)
-    names = patient.environ.get("HCCL_SOCKET_IFNAME", "")
+    for name in _table()["interfaces"]:
+        yield from _interface(patient, name)
+
+
+def _interface(patient: Patient, variable: str) -> Iterator[Finding]:
+    names = patient.environ.get(variable, "")
     if not names or names.startswith("^"):
         return
     try:
@@ -117,8 +124,8 @@ def _addresses(patient: Patient) -> Iterator[Finding]:
     wanted = names.removeprefix("=").split(",")
     if not any(one.startswith(name) for name in wanted for one in present):
         yield fail(
-            f"HCCL_SOCKET_IFNAME={names} is not a network interface of this machine",
-            f"export HCCL_SOCKET_IFNAME={next((one for one in present if one != 'lo'), 'eth0')}",
+            f"{variable}={names} is not a network interface of this machine",
+            f"export {variable}={next((one for one in present if one != 'lo'), 'eth0')}",
         )
 
 
@@ -135,6 +142,42 @@ def _host_address(patient: Patient, value: str) -> Iterator[Finding]:
             f"HCCL_IF_IP={value} is no address of this machine, but perhaps of another node",
             f"on this node: export HCCL_IF_IP={best}",
         )
+
+
+def process_variables(patient: Patient) -> Iterator[Finding]:
+    """Variables that every process reads at its start are in their form."""
+    problems = [*_preloaded(patient), *_allocators(patient)]
+    yield from problems or [ok("no variable stops a process at its start")]
+
+
+def _preloaded(patient: Patient) -> Iterator[Finding]:
+    entries = patient.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    missing = [one for one in entries if "/" in one and not patient.has(one)]
+    if missing:
+        left = ":".join(one for one in entries if one not in missing)
+        yield warn(
+            f"LD_PRELOAD names {', '.join(missing)}, which does not exist: every program complains",
+            f"export LD_PRELOAD={left}" if left else "unset LD_PRELOAD",
+        )
+
+
+def _allocators(patient: Patient) -> Iterator[Finding]:
+    for name in _table()["allocators"]:
+        value = patient.environ.get(name, "")
+        pairs = [pair.strip() for pair in value.split(",")] if value else []
+        bad = [pair for pair in pairs if not _SETTING.fullmatch(pair)]
+        if bad:
+            yield fail(
+                f"{name}={value}: {bad[0]!r} is no OPTION:VALUE (True and False are capitalized), and"
+                " torch stops at its first tensor on a card",
+                f"export {name}={','.join(map(_repaired, pairs))}",
+            )
+
+
+def _repaired(pair: str) -> str:
+    name, _, value = pair.replace("=", ":").partition(":")
+    value = value.strip()
+    return f"{name.strip()}:{value.capitalize() if value.lower() in ('true', 'false') else value}"
 
 
 def leftovers(patient: Patient) -> Iterator[Finding]:
@@ -165,5 +208,6 @@ def _rank_table(patient: Patient) -> Iterator[Finding]:
 CHECKS = (
     Check("visible-devices", "variables", visible_devices),
     Check("hccl-variables", "variables", hccl_variables),
+    Check("process-variables", "variables", process_variables),
     Check("debug-variables", "variables", leftovers),
 )

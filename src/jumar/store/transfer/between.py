@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from jumar.inject.moxing_path.jumar_s3 import PART_BYTES, Begun, room
+from jumar.inject.moxing_path.jumar_s3.checksum import is_wrong
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, patiently
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
-from jumar.store.transfer.verify import check_arrived, check_part, is_wrong
+from jumar.store.transfer.verify import check_arrived, check_part
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ def copy_between(
 def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str) -> None:
     data, etag = source.get_small(entry.key)
     md5 = hashlib.md5(data).digest()
-    if len(data) != entry.size or is_wrong(source, entry.key, etag, md5.hex()):
+    if len(data) != entry.size or is_wrong(etag, md5.hex(), lambda: source.stat(entry.key).etag):
         raise Damaged(f"{source.name}{entry.key}: the downloaded data does not match the listing")
     check_arrived(target, key, target.put_small(key, data, md5), md5)
 

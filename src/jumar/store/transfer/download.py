@@ -19,10 +19,10 @@ from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, PART_BYTES, S3, Reading
 from jumar.inject.moxing_path.jumar_s3.checksum import (
     Crc32,
     Digest,
+    is_damaged,
     is_md5,
-    joined_crc32,
+    is_wrong,
     parts_in_tag,
-    same_parts,
 )
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, StoreAway, patiently
@@ -31,7 +31,7 @@ from jumar.store.folder import ASIDE, FolderStore, explained, written_aside
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Arriving, Journal
-from jumar.store.transfer.verify import check_answered, is_wrong
+from jumar.store.transfer.verify import check_answered
 
 T = TypeVar("T")
 # Whole parts, as we send them, so that servers that store parts read none of them twice.
@@ -115,7 +115,7 @@ class Download:
 
     def _check(self, etag: str, md5: str) -> None:
         """The checksum must match the tag that came with the bytes, if that is a checksum."""
-        if is_wrong(self.store, self.entry.key, etag, md5):
+        if is_wrong(etag, md5, lambda: self.store.stat(self.entry.key).etag):
             raise self.damaged()
 
     def open(self, start: int, length: int | None) -> Reading:
@@ -291,15 +291,13 @@ class _RangedDownload:
             raise
 
     def _is_damaged(self, file: int, digests: dict[int, bytes]) -> bool:
-        etag, in_order = self._kept.etag, range(self._count)
-        if self._kept.crc32 is not None:
-            whole = joined_crc32((digests[n], self._step(n)[1]) for n in in_order)
-            return whole != self._kept.crc32
-        if not is_md5(etag):
-            return same_parts(etag, [digests[n] for n in in_order]) is False
-        md5 = hashlib.md5()
-        _feed(md5, file, 0, self._size)
-        return md5.hexdigest() != etag
+        def md5() -> str:
+            digest = hashlib.md5()
+            _feed(digest, file, 0, self._size)
+            return digest.hexdigest()
+
+        ranges = ((digests[n], self._step(n)[1]) for n in range(self._count))
+        return is_damaged(self._kept, ranges, md5)
 
     def _new_digest(self) -> Digest:
         return hashlib.md5() if self._by_parts else Crc32()

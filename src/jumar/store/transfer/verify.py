@@ -3,7 +3,7 @@
 import hashlib
 
 from jumar.inject.moxing_path.jumar_s3 import PART_BYTES, Begun
-from jumar.inject.moxing_path.jumar_s3.checksum import is_md5, parts_in_tag, same_parts
+from jumar.inject.moxing_path.jumar_s3.checksum import is_md5, is_wrong, parts_in_tag, same_parts
 from jumar.store.base import Entry
 from jumar.store.errors import StoreAway
 from jumar.store.objects import ObjectStore
@@ -12,19 +12,10 @@ from jumar.store.transfer.unfinished import damaged
 _STEP_BYTES = 1 << 20
 
 
-def is_wrong(store: ObjectStore, key: str, etag: str, md5: str) -> bool:
-    """Whether the object's bytes do not match this MD5; tags that are no checksums pass."""
-    if not is_md5(etag) or etag == md5:
-        return False
-    # Not every answer says that the object is encrypted; the one to HEAD does.
-    found = store.stat(key).etag
-    return is_md5(found) and found != md5
-
-
 def check_arrived(store: ObjectStore, key: str, etag: str, md5: bytes) -> None:
     """Raise Damaged unless the object just written matches this MD5."""
     check_answered(store, key, etag)
-    if is_wrong(store, key, etag, md5.hex()):
+    if is_wrong(etag, md5.hex(), lambda: store.stat(key).etag):
         raise damaged(store, key)
 
 
@@ -50,7 +41,7 @@ def is_same(path: str, store: ObjectStore, entry: Entry) -> bool:
     if is_md5(entry.etag):
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "md5").hexdigest()
-        return not is_wrong(store, entry.key, entry.etag, digest)
+        return not is_wrong(entry.etag, digest, lambda: store.stat(entry.key).etag)
     if not parts_in_tag(entry.etag):
         return True
     found = store.call(entry.key, lambda: store.s3.part_bytes(store.bucket, entry.key))

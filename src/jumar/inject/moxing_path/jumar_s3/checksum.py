@@ -12,7 +12,7 @@ import re
 import zlib
 from typing import Callable, Iterable, List, Optional, Tuple, Union
 
-from .answers import Tag
+from .answers import Kept, Tag
 from .parts import tag_of_parts
 
 Bytes = Union[bytes, memoryview]
@@ -106,3 +106,23 @@ def same_parts(etag: str, digests: List[bytes]) -> Optional[bool]:
     if parts_in_tag(etag) != len(digests):
         return None
     return tag_of_parts(digests) == etag
+
+
+def is_wrong(etag: str, md5: str, ask: Callable[[], str]) -> bool:
+    """Whether an object with this tag cannot have bytes with this MD5; tags that are no checksums pass.
+
+    Not every answer says that the object is encrypted; the one to HEAD does: `ask` gives its tag."""
+    if not is_md5(etag) or etag == md5:
+        return False
+    found = ask()
+    return is_md5(found) and found != md5
+
+
+def is_damaged(kept: Kept, ranges: Iterable[Tuple[bytes, int]], md5: Callable[[], str]) -> bool:
+    """Whether bytes that came in ranges are not those the server keeps. Of each range the digest and its
+    length: CRC-32, or MD5 of the object's own parts; `md5` is asked for that of all bytes."""
+    if kept.crc32 is not None:
+        return joined_crc32(ranges) != kept.crc32
+    if is_md5(kept.etag):
+        return md5() != kept.etag
+    return same_parts(kept.etag, [digest for digest, _ in ranges]) is False

@@ -20,7 +20,7 @@ from jumar_s3 import (
     room,
     tag_of_parts,
 )
-from jumar_s3.checksum import Crc32, Digest, is_md5, joined_crc32, parts_in_tag, same_parts
+from jumar_s3.checksum import Crc32, Digest, is_damaged, is_md5, parts_in_tag
 
 from .locations import Remote, written_aside
 from .remote import Damaged, check, crew, get, head, on, put
@@ -84,7 +84,8 @@ def _fetch_ranges(place: Remote, aside: str) -> None:
             return on(place, partial(_fetch_range, place, kept, file.fileno(), span, new_digest()))
 
         digests = crew.each(fetch, spans)
-    if _is_damaged(aside, kept, spans, digests):
+    ranges = [(digest, length) for digest, (_, length) in zip(digests, spans)]
+    if is_damaged(kept, ranges, lambda: _digested(aside, 0, kept.size, hashlib.md5()).hex()):
         raise Damaged(f"{place.bucket}/{place.key}")
 
 
@@ -105,15 +106,6 @@ def _fetch_range(
                 data, at = data[done:], at + done
     crew.carried(length)
     return digest.digest()
-
-
-def _is_damaged(path: str, kept: Kept, spans: List[Tuple[int, int]], digests: List[bytes]) -> bool:
-    if kept.crc32 is not None:
-        lengths = (length for _, length in spans)
-        return joined_crc32(zip(digests, lengths)) != kept.crc32
-    if is_md5(kept.etag):
-        return _digested(path, 0, kept.size, hashlib.md5()).hex() != kept.etag
-    return same_parts(kept.etag, digests) is False
 
 
 def upload(path: str, place: Remote) -> None:

@@ -1,28 +1,35 @@
-"""Send many objects to an S3 server and back with `jumar data`: `full_objects.py [--count N]`.
+"""Send many objects to S3 servers and back with `jumar data`.
 
-The server is SeaweedFS behind jumar's door. Push, list, count, sync again (nothing to do), pull, and
-compare every byte; then sync with `--delete` after half of the files are gone, and remove the rest. The
-first step that goes wrong ends it with 1."""
+`python -m tests.store.objects [--count N] [--server KIND]`. The servers are SeaweedFS behind jumar's door
+and those of `manners.py`. Push, list, count, sync again (nothing to do), pull, and compare every byte;
+then sync with `--delete` after half of the files are gone, and remove the rest. The first step that goes
+wrong ends it with 1."""
 
 import argparse
 import filecmp
 import hashlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest import mock
+
+from tests.ports import free_port
+from tests.store.manners import MANNERS, make_authority, mannered
 
 from jumar.inject.moxing_path.jumar_s3 import S3
-from jumar.store.credentials import save_credential
+from jumar.store.credentials import Credential, save_credential
 from jumar.store.door import Door
 
 JUMAR = str(Path(sys.executable).parent / "jumar")
 IN_A_FOLDER = 1000
 LIMIT_S = 3600
+SEAWEED = "seaweed"
 
 
 def make(folder: Path, count: int) -> None:
@@ -46,7 +53,7 @@ def call(home: Path, *words: str) -> str:
         check=True,
         timeout=LIMIT_S,
     )
-    _say(f"{words[0]}: {time.monotonic() - began:.0f} s")
+    _say(f"  {words[0]}: {time.monotonic() - began:.0f} s")
     return done.stdout
 
 
@@ -108,32 +115,48 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def seaweed(folder: Path) -> Generator[Credential]:
+    """SeaweedFS, with a bucket `lab`."""
+    door = Door(folder / "door", free_port())
+    door.start()
+    try:
+        S3(door.credential.wire()).create_bucket("lab")
+        yield door.credential
+    finally:
+        door.stop()
+
+
+def try_server(kind: str, count: int) -> str | None:
+    """What went wrong there, if anything."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jumar-objects-")))
+        home = folder / "home"
+        home.mkdir(mode=0o700)
+        if kind == SEAWEED:
+            credential = stack.enter_context(seaweed(folder))
+        else:
+            manner = stack.enter_context(mannered(kind, make_authority(folder)))
+            credential = manner.credential
+            stack.enter_context(mock.patch.dict(os.environ, manner.environment))
+        save_credential(home / "store.json", "obs", credential)
+        url = "obs://lab/data"
+        return send_and_fetch(folder, home, url, count) or remove(folder, home, url, count)
 
 
 def main() -> int:
-    """0 when everything came back as it was."""
+    """0 when everything came back as it was, from every server."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=100_000)
-    count: int = parser.parse_args().count
-    with tempfile.TemporaryDirectory(prefix="jumar-objects-") as name:
-        folder = Path(name)
-        home = folder / "home"
-        home.mkdir(mode=0o700)
-        door = Door(folder / "door", _free_port())
-        door.start()
-        try:
-            S3(door.credential.wire()).create_bucket("full")
-            save_credential(home / "store.json", "obs", door.credential)
-            url = "obs://full/data"
-            wrong = send_and_fetch(folder, home, url, count) or remove(folder, home, url, count)
-        finally:
-            door.stop()
-    _say(wrong or f"{count} objects went there and back, and away")
-    return 1 if wrong else 0
+    parser.add_argument("--server", action="append", choices=(SEAWEED, *MANNERS))
+    given = parser.parse_args()
+    for kind in given.server or (SEAWEED, *MANNERS):
+        _say(f"{kind}:")
+        wrong = try_server(kind, given.count)
+        _say(f"{kind}: " + (wrong or f"{given.count} objects went there and back, and away"))
+        if wrong:
+            return 1
+    return 0
 
 
 if __name__ == "__main__":
