@@ -150,7 +150,7 @@ def pictures(browser: Browser, running: Running, folder: Path) -> None:
     for name, address, language, scheme, (width, height), waits_for in shots:
         context = browser.new_context(
             viewport={"width": width, "height": height},
-            color_scheme=scheme,
+            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
         )
         context.add_cookies([{"name": "jumar_session", "value": token, "url": running.url}])
         joint = "&" if "?" in address else "?"

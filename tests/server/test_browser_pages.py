@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import pytest
@@ -27,7 +27,7 @@ SERIOUS = ("serious", "critical")
 
 def make_hostile(running: Running, job: str, folder: Path) -> list[str]:
     """All that people and their jobs can write, written by somebody who means ill; the files to be opened."""
-    notebook = {
+    notebook: dict[str, Any] = {
         "nbformat": 4,
         "nbformat_minor": 5,
         "metadata": {},
