@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import urlencode
 
+import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore
 from playwright.sync_api import BrowserContext, Page, expect
 from tests.server.conftest import Running
@@ -12,9 +14,10 @@ from tests.server.test_browser import context as context
 from tests.server.test_browser import page as page
 
 from jumar.server.api.alerts import keep_alerts
+from jumar.server.web.i18n import LANGUAGES, catalogue
 from jumar.spec.devices import CardRef
 from jumar.spec.metrics import Alert
-from jumar.spec.states import AttemptState
+from jumar.spec.states import AttemptState, JobState
 
 MOST_BYTES = 150_000
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
@@ -24,7 +27,7 @@ SERIOUS = ("serious", "critical")
 
 def make_hostile(running: Running, job: str, folder: Path) -> list[str]:
     """All that people and their jobs can write, written by somebody who means ill; the files to be opened."""
-    notebook = {
+    notebook: dict[str, Any] = {
         "nbformat": 4,
         "nbformat_minor": 5,
         "metadata": {},
@@ -166,3 +169,58 @@ def test_files_are_opened_and_a_job_is_shared_from_its_page(
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     running.log_path(job.id).write_text("told to the guest\n")
     expect(page.locator("#log-text")).to_contain_text("told to the guest")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_people_do_works_in_their_language(
+    running: Running, context: BrowserContext, page: Page, language: str
+) -> None:
+    """Submit, follow, search, tag, share, revoke, stop, clone; hold a card, set a quota, drain."""
+    t = catalogue(language)
+
+    def click(words: str, kind: Literal["button", "link"] = "button") -> None:
+        page.get_by_role(kind, name=words, exact=True).first.click()
+
+    def agree() -> None:
+        page.locator("#confirm button[value=yes]").click()
+
+    page.goto(f"{running.url}/submit?lang={language}")
+    page.get_by_label(t("field.name"), exact=True).fill("flow")
+    page.get_by_label(t("field.command"), exact=True).fill("python train.py")
+    page.get_by_label(t("field.device_kind"), exact=True).select_option("sim")
+    click(t("submit.button"))
+    expect(page.get_by_role("heading", name="flow")).to_be_visible()
+    job = page.url.rpartition("/")[2]
+    running.hint(job)
+    running.log_path(job).write_text("step 1 loss 0.5\nneedle\n")
+    running.wait(job, JobState.RUNNING)
+    expect(page.locator("#metrics .chart")).to_have_count(1)
+    page.get_by_label(t("log.search")).fill("needle")
+    expect(page.locator("[data-results] li")).to_have_count(1)
+    page.get_by_label(t("job.tags")).fill("night")
+    click(t("job.tags_save"))
+    click(t("links.share"))
+    click(t("account.revoke"))
+    agree()
+    expect(page.get_by_text(t("links.none"))).to_be_visible()
+    page.goto(f"{running.url}/jobs/{job}")
+    click(t("job.stop"))
+    agree()
+    expect(page.locator("#summary .state.stopped")).to_be_visible()
+    click(t("job.clone"), "link")
+    expect(page.get_by_label(t("field.name"), exact=True)).to_have_value("flow")
+    context.add_cookies(
+        [{"name": "jumar_session", "value": running.token("root"), "url": running.url}]
+    )
+    page.goto(f"{running.url}/admin/cards")
+    click(t("cards.hold"))
+    click(t("cards.release"))
+    expect(page.get_by_role("button", name=t("cards.hold"), exact=True)).to_have_count(8)
+    click(t("drain.begin"))
+    agree()
+    click(t("drain.end"))
+    expect(page.get_by_role("button", name=t("drain.begin"))).to_be_visible()
+    page.goto(f"{running.url}/admin/users/ann")
+    page.get_by_label(t("users.quota_devices")).fill("3")
+    click(t("users.change"))
+    expect(page.get_by_label(t("users.quota_devices"))).to_have_value("3")

@@ -144,6 +144,7 @@ LINKED = {
     "/jobs/{job}/logs/first-error": 404,
     "/jobs/{done}/logs/0/0/stream": 200,
     "/jobs/{job}/metrics": 200,
+    "/jobs/{job}/steps": 200,
     "/jobs/{job}/usage": 200,
 }
 LINKED_PAGES = {

@@ -39,7 +39,7 @@ def test_a_cuda_job_is_ported_proven_and_run_again(tmp_path: Path) -> None:
     environment = {**os.environ, **own}
     subprocess.run([JUMAR, "up", "--detach"], env=environment, check=True, timeout=240)
     try:
-        config = json.loads((home / "client.json").read_text())
+        config: dict[str, str] = json.loads((home / "client.json").read_text())
         with closing(Client(config["url"], config["token"], patience_s=60)) as client:
             command = [sys.executable, "train.py"]
             spec = {"name": "cuda", "command": command, "workdir": str(project)}

@@ -62,8 +62,8 @@ def explain(
     """Why the job waits."""
     running = tuple(running)
     ahead = tuple(takewhile(lambda other: other.job_id != job.job_id, queue))
-    limits = {"user_limit": user_limit, "running_limit": running_limit}
-    decided = Pass(Holdings(pool, running, **limits), now)
+    holdings = Holdings(pool, running, user_limit=user_limit, running_limit=running_limit)
+    decided = Pass(holdings, now)
     for other in ahead:
         decided.offer(other)
     cards = decided.holdings.kinds.get(job.kind) or KindCards({}, ())
@@ -93,7 +93,12 @@ def explain(
                 cause, parts = "kept", [_kept(job, decided), *in_line]
             else:
                 parts = [*_too_few(job, cards.total, free, fitting), *in_line]
-            expected = _foresee(job, ahead, pool, running, now=now, **limits)
+            expected = _foresee(
+                *(job, ahead, pool, running),
+                now=now,
+                user_limit=user_limit,
+                running_limit=running_limit,
+            )
     waiting = Waiting(
         text="",
         cause=cause,

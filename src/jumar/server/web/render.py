@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import (
@@ -75,6 +76,15 @@ def render(
     return response
 
 
+def coded(text: str) -> Markup:
+    """Words in backticks as code, as our sentences for the terminal have them."""
+    parts = [escape(part) for part in text.split("`")]
+    if len(parts) % 2 == 0:
+        return escape(text)
+    marked = [f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts)]
+    return Markup("".join(marked))  # every part is escaped
+
+
 def _state_name(state: str, language: str) -> str:
     """As a label of its own: `Timed out`."""
     return state_name(state, language).capitalize()
@@ -129,6 +139,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    environment.filters["coded"] = coded
     known = cast("dict[str, Any]", environment.globals)
     known.update(static=_static_address, may_open=may_open)
     return environment

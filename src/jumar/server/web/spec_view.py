@@ -74,6 +74,8 @@ def _shape_rows(spec: dict[str, Any]) -> list[Row]:
     if spec.get("retries"):
         rows.append(Row("job.retries", str(spec["retries"])))
     rows += [Row(f"job.{name}", str(spec[name])) for name in ("cpus", "memory") if spec.get(name)]
+    if spec.get("after"):
+        rows.append(Row("job.after", ", ".join(cast("list[str]", spec["after"]))))
     if spec.get("endpoints"):
         rows.append(Row("job.endpoints", ", ".join(cast("list[str]", spec["endpoints"]))))
     return rows

@@ -8,12 +8,15 @@
   const chosen = Charts.controls(section, show);
   const jobs = [...section.querySelectorAll("[data-job]")].map((element, index) => ({ id: element.dataset.job, name: element.dataset.name, index, curves: [] }));
 
+  // Two jobs of one name are told apart by their ids.
+  const isShared = (name) => jobs.filter((job) => job.name === name).length > 1;
+
   function show() {
     const groups = new Map();
     for (const job of jobs) {
       for (const curve of job.curves) {
         if (!groups.has(curve.name)) groups.set(curve.name, []);
-        groups.get(curve.name).push({ ...curve, label: [job.name, job.id, curve.run].join(" ").trim(), colour: job.index });
+        groups.get(curve.name).push({ ...curve, label: [job.name, isShared(job.name) ? job.id : "", curve.run].filter(Boolean).join(" "), colour: job.index });
       }
     }
     section.querySelector("[data-nothing]").hidden = groups.size > 0;

@@ -36,7 +36,7 @@
         if (value === null) return;
         const cell = made("rect", { x: LEFT + column * width, y, width: width + 0.2, height: height - 1, "fill-opacity": (0.08 + 0.92 * (value / most)).toFixed(3) });
         const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-        title.textContent = `${fill(said.rank, { rank })} · ${clock.format(news.times[column] * 1000)} · ${Charts.short(value)} ms`;
+        title.textContent = `${fill(said.rank, { rank })} · ${clock.format(news.times[column] * 1000)} · ${Number(value.toPrecision(3))} ms`;
         cell.append(title);
       });
     });
@@ -44,7 +44,7 @@
     const slowest = means.indexOf(Math.max(...means));
     const others = mean(means.filter((_, row) => row !== slowest));
     const stands = means[slowest] > 1.5 * others && means[slowest] - others > 1;
-    section.querySelector("[data-slowest]").textContent = stands ? fill(said.slowest, { rank: news.ranks[slowest], ms: Charts.short(means[slowest]), others: Charts.short(others) }) : said.even;
+    section.querySelector("[data-slowest]").textContent = stands ? fill(said.slowest, { rank: news.ranks[slowest], ms: Number(means[slowest].toPrecision(3)), others: Number(others.toPrecision(3)) }) : said.even;
   }
 
   const isOver = () => ["succeeded", "failed", "stopped", "timed-out", "lost"].includes(document.getElementById("summary").dataset.state);
