@@ -133,6 +133,11 @@ PARTS = (
         ((sys.executable, "tools/full_objects.py", "--count", "100000"),),
     ),
     Part(
+        "hub",
+        "an LFS file of 1 GiB up and down, beside nginx; memory of the server",
+        ((sys.executable, "bench/hub.py"),),
+    ),
+    Part(
         "queue",
         "100,000 jobs in the list, 100,000 in the queue",
         (
