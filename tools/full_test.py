@@ -144,6 +144,11 @@ PARTS = (
         3 * 3600,
     ),
     Part(
+        "hub",
+        "an LFS file of 1 GiB up and down, beside nginx; memory of the server",
+        ((sys.executable, "bench/hub.py"),),
+    ),
+    Part(
         "queue",
         "100,000 jobs in the list, 100,000 in the queue",
         (

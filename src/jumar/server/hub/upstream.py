@@ -90,7 +90,8 @@ async def _api(call: Call, upstream: Upstream, revision: str) -> None:
 async def _file(call: Call, upstream: Upstream, path: str, revision: str) -> None:
     told = await in_thread(upstream.head, path, revision)
     _check(told, path)
-    headers = {"Content-Type": "application/octet-stream", "ETag": f'"{told.etag}"'}
+    headers = {"Content-Type": "application/octet-stream"}
+    headers |= {"ETag": f'"{told.etag}"'} if told.etag else {}
     for name in ("x-repo-commit", "x-linked-etag", "x-linked-size"):
         if name in told.headers:
             headers[name] = told.headers[name]
@@ -100,7 +101,8 @@ async def _file(call: Call, upstream: Upstream, path: str, revision: str) -> Non
             await send_file(call, file, told.size, headers)
         return
     if call.method == "HEAD":
-        headers |= {"Accept-Ranges": "bytes", "Content-Length": str(told.size or 0)}
+        headers["Accept-Ranges"] = "bytes"
+        headers |= {} if told.size is None else {"Content-Length": str(told.size)}
         await call.start(200, headers)
         await call.send({"type": "http.response.body", "body": b""})
         return
