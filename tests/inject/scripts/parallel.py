@@ -50,6 +50,9 @@ def make(kind: str) -> nn.Module:
     from torch.distributed.fsdp import fully_shard
 
     fully_shard(model, mesh=mesh)
+    torch.manual_seed(7)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.1)
     return model
 
 

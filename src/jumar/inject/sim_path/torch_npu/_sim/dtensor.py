@@ -3,7 +3,8 @@
 DTensor runs operators on its local tensors in C++, which returns plain tensors; here they get the
 class of their device when they are accessed. Installed when the first mesh of NPUs is created."""
 
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Iterator
 
 import torch
 
@@ -40,6 +41,24 @@ def prepare() -> None:
 
     DTensor._local_tensor = property(local, slot.__set__)
     DTensor.device = property(device)
+    _let_random_numbers_be_the_hosts()
+
+
+def _let_random_numbers_be_the_hosts() -> None:
+    """Run random operators on each shard as a mesh of CPUs does: the host's state has no offset to move."""
+    from torch.distributed.tensor._random import OffsetBasedRNGTracker
+
+    region = OffsetBasedRNGTracker._distribute_region
+
+    @contextmanager
+    def of_the_host(self: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        if self._device.type == "npu":
+            yield
+            return
+        with region(self, *args, **kwargs):
+            yield
+
+    OffsetBasedRNGTracker._distribute_region = of_the_host
 
 
 def watch_meshes() -> None:
