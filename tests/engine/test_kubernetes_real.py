@@ -337,16 +337,18 @@ def test_a_node_that_nobody_hears_of_is_given_up(
     assert pod["spec"]["nodeName"] in str(seen.reason)
     again = make_attempt(tmp_path, WAIT, cards=(), job_id=attempt.job_id, number=2)
     running(engine, again)
-    (second,) = [
-        one
-        for one in real_cluster.pods(attempt.job_id)
-        if one["metadata"]["labels"]["jumar.io/attempt"] == "2"
-    ]
+    (second,) = of_attempt(real_cluster, again)
     assert second["spec"]["nodeName"] != pod["spec"]["nodeName"]
     (attempt.directory / "go").touch()
     assert wait_final(engine, again).state is AttemptState.SUCCEEDED
     real_cluster.machines.silent.clear()
-    wait_for(lambda: not real_cluster.pods(attempt.job_id), "the first one's pod is gone", 120)
+    wait_for(lambda: not of_attempt(real_cluster, attempt), "the first one's pod is gone")
+
+
+def of_attempt(cluster: RealCluster, attempt: Any) -> list[dict[str, Any]]:
+    number = str(attempt.number)
+    found = cluster.pods(attempt.job_id)
+    return [one for one in found if one["metadata"]["labels"]["jumar.io/attempt"] == number]
 
 
 def test_an_image_that_cannot_be_had_and_a_gang_that_strands(
