@@ -109,6 +109,7 @@ class ControlPlane:
     def make_namespace(self, role: Path) -> str:
         """With jumar's own account and its role as it is shipped; gives a token of that account."""
         self.admin.create("v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self._make_claim()
         for body in yaml.safe_load_all(role.read_text("utf-8")):
             for subject in body.get("subjects") or ():
                 # As kustomize does.
@@ -117,6 +118,15 @@ class ControlPlane:
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/jumar/token"
         asked: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(self.admin.ask("POST", path, asked)["status"]["token"])
+
+    def _make_claim(self) -> None:
+        """No pod is scheduled before its volume exists."""
+        modes, meta = {"accessModes": ["ReadWriteMany"]}, {"metadata": {"name": "jumar"}}
+        volume = {**modes, "capacity": {"storage": "1Ti"}, "hostPath": {"path": "/"}}
+        self.admin.create("v1/persistentvolumes", {**meta, "spec": volume})
+        room = {"requests": {"storage": "1Gi"}}
+        claim = {**modes, "storageClassName": "", "volumeName": "jumar", "resources": room}
+        self.admin.create("v1/persistentvolumeclaims", {**meta, "spec": claim})
 
     def kubeconfig(self, path: Path, token: str) -> Path:
         name = {"name": "real"}

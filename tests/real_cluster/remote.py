@@ -11,7 +11,12 @@ from tests.cluster_double.store import Json
 
 _LIMIT = urllib3.Timeout(connect=5, read=30)
 _CLUSTER_WIDE = frozenset(
-    ("v1/namespaces", "v1/nodes", "apiextensions.k8s.io/v1/customresourcedefinitions")
+    (
+        "v1/namespaces",
+        "v1/nodes",
+        "v1/persistentvolumes",
+        "apiextensions.k8s.io/v1/customresourcedefinitions",
+    )
 )
 
 
