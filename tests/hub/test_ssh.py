@@ -87,7 +87,7 @@ def test_clone_push_and_lfs(hub: Hubbed, run: Callable[..., Done]) -> None:
 def test_who_may_not_learns_nothing(hub: Hubbed, run: Callable[..., Done]) -> None:
     hub.repo("hers", kind="model", private=True)
     hub.repo("open", kind="model")
-    said = {}
+    said: dict[str, bytes] = {}
     for path in ("models/ann/hers.git", "models/ann/none.git"):
         done = run("git", "clone", "-q", address(hub, path), "x", user="bob")
         assert done.returncode != 0

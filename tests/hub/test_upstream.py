@@ -1,10 +1,11 @@
 """Names that do not exist here, from another jumar as the upstream: fetched once, kept, never for strangers."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import cast
 
 import pytest
-from huggingface_hub import snapshot_download
+from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
 from tests.hub.conftest import Hubbed
 from tests.server.conftest import Running, serving
 
@@ -42,8 +43,9 @@ def near(tmp_path: Path, far: Hubbed) -> Generator[Running]:
 def test_what_is_elsewhere_comes_through_here_and_stays(
     near: Running, far: Hubbed, tmp_path: Path
 ) -> None:
+    fetch = cast("Callable[..., str]", snapshot_download)
     options = {"endpoint": f"{near.url}/hf", "token": near.token("bob"), "max_workers": 1}
-    place = Path(snapshot_download("lab/tiny", cache_dir=tmp_path / "one", **options))
+    place = Path(fetch("lab/tiny", cache_dir=tmp_path / "one", **options))
     assert (place / "sub/w.safetensors").read_bytes() == b"w" * 3_000_000
     listed = near.ask("GET", f"{SHA}/tree/main?limit=1&recursive=true")
     assert listed.headers["Link"].startswith(f"<{near.url}/hf/")
@@ -70,7 +72,7 @@ def test_what_is_elsewhere_comes_through_here_and_stays(
     assert near.site.hub.upstream is not None
     known = near.ask("GET", SHA)
     near.site.hub.upstream.url = "http://127.0.0.1:9"
-    again = Path(snapshot_download("lab/tiny", cache_dir=tmp_path / "two", **options))
+    again = Path(fetch("lab/tiny", cache_dir=tmp_path / "two", **options))
     assert (again / "sub/w.safetensors").stat().st_size == 3_000_000
     assert known.json["sha"] == again.name
     assert near.ask("GET", "/hf/api/models/lab/never").status == 503
