@@ -62,6 +62,8 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
         "import sys; sys.modules['torch'] = None; sys.argv = ['jumar', 'demo']\n"
         "from jumar.cli import main; main()"
     )
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python3").chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PATH": str(tmp_path), "JUMAR_HOME": str(tmp_path / "home")},
