@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 from jumar.inject.simulated import environment
@@ -81,7 +82,7 @@ def main() -> int:
         # the first adds its bfloat16 gradients in another order.
         stages = {name: of_ranks(name, folder) for name in STAGES}
         for name, found in stages.items():
-            pairs = zip(sum(found, []), sum(stages[STAGES[0]], []), strict=True)
+            pairs = zip(chain(*found), chain(*stages[STAGES[0]]), strict=True)
             is_equal = is_equal and all(math.isclose(a, b, rel_tol=1e-3) for a, b in pairs)
             sys.stdout.write(f"{name}: {found}\n")
     return 0 if is_equal else 1
