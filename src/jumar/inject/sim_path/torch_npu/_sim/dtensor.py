@@ -4,7 +4,7 @@ DTensor runs operators on its local tensors in C++, which returns plain tensors;
 class of their device when they are accessed. Installed when the first mesh of NPUs is created."""
 
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any, Generator
 
 import torch
 
@@ -51,7 +51,7 @@ def _let_random_numbers_be_the_hosts() -> None:
     region = OffsetBasedRNGTracker._distribute_region
 
     @contextmanager
-    def of_the_host(self: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+    def of_the_host(self: Any, *args: Any, **kwargs: Any) -> "Generator[None, None, None]":
         if self._device.type == "npu":
             yield
             return
