@@ -45,7 +45,7 @@ def test_up_twice_is_the_same_server(fresh_jumar: Jumar, fresh_home: Path) -> No
     assert int((fresh_home / "server.pid").read_text()) == first["pid"]
     with urllib.request.urlopen(second["login_url"], timeout=180) as page:
         assert page.status == 200
-    port = urlsplit(first["url"]).port
+    port = urlsplit(str(first["url"])).port
     same = fresh_jumar("up", "--detach", "--port", str(port), "--host", "127.0.0.1")
     assert "\n--host: without effect" in f"\n{same.stderr}"
     refused = fresh_jumar("up", "--detach", "--keep", "30d", "--ssh", "7422", "--tls", rc=2)

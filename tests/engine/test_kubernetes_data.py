@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cluster_double.cluster import Double
@@ -27,7 +28,7 @@ text = open(given["data_url"] + "/x").read()
 open(given["train_url"] + "/model", "w").write(text * 2)
 print("read", text, flush=True)
 """
-DATA = {
+DATA: dict[str, Any] = {
     "inputs": {"data_url": "obs://lab/pods/data"},
     "outputs": {"train_url": "obs://lab/pods/out"},
 }
@@ -84,7 +85,7 @@ def test_what_cannot_come_is_told(
     with pytest.raises(SubmitRefused, match="cannot be reached"):
         engine.plan(make_attempt(tmp_path, command, cards=(), **DATA).spec, user="ann")
     save_credential(tmp_path / "store.json", "obs", moto_credential)
-    nothing = {"inputs": {"data_url": "obs://lab/nothing"}}
+    nothing: dict[str, Any] = {"inputs": {"data_url": "obs://lab/nothing"}}
     attempt = make_attempt(tmp_path, command, cards=(), **nothing)
     engine.start(attempt)
     seen = wait_final(engine, attempt)
