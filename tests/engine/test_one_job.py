@@ -60,7 +60,7 @@ ENGINES = (
 )
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "engines.md"
 _ANY = frozenset({"MASTER_PORT", "JUMAR_DEADLINE", "JUMAR_JOB_ID"})
-_OWN = ("attempts", "home", "logs/slurm.log", "code/__pycache__", "python")
+_OWN = ("attempts", "home", "logs/slurm.log", "code/__pycache__", "python", "ran-in")
 """What an engine keeps for itself, and the home that a container has."""
 Seen = dict[str, Any]
 

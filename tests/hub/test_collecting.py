@@ -160,7 +160,8 @@ def test_pushes_while_it_is_cleaned_up_all_the_time(bench: Bench) -> None:
     git(bench.hub.repositories.folder(repo), "fsck", "--strict")
 
 
-def test_what_was_just_sent_has_a_day_and_rows_of_a_backup_cost_nothing(bench: Bench) -> None:
+def test_what_was_just_sent_has_a_day_and_rows_of_a_backup_cost_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     repo = bench.repo()
     oid, other = bench.send(repo, b"sent"), bench.send(repo, b"committed")
     bench.commit(repo, "main", {"w.bin": other})

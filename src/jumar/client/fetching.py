@@ -10,9 +10,10 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Protocol
@@ -82,11 +83,16 @@ class Fetching:
     """One call of `Client.fetch`."""
 
     def __init__(
-        self, connection: Connection, job: str, directory: str, counter: Counter | None
+        self,
+        connection: Connection,
+        job: str,
+        directory: Callable[[], str],
+        counter: Counter | None,
     ) -> None:
+        """`directory`: the job's own, asked for once a link needs it."""
         self._connection = connection
         self._job = job
-        self._directory = directory
+        self._ask_directory = directory
         self._counter = counter
 
     def run(self, pages: Sequence[FilePage], path: str, folder: Path) -> Fetched:
@@ -169,10 +175,14 @@ class Fetching:
             wanted.target.unlink()
         wanted.target.symlink_to(target)
 
+    @cached_property
+    def _directory(self) -> str:
+        return self._ask_directory()
+
     def _from_here(self, entry: JobFile) -> str:
         """Where a link leads: one into the job's own folder, as outputs have them, from where it lies."""
         target = entry.target or ""
-        if not target.startswith(f"{self._directory}/"):
+        if not os.path.isabs(target) or not target.startswith(f"{self._directory}/"):
             return target
         inside = os.path.relpath(target, self._directory)
         return os.path.relpath(inside, os.path.dirname(entry.path))

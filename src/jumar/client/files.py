@@ -47,7 +47,10 @@ class FileCalls:
         One file that fails does not keep the others back: `failed` names it."""
         from jumar.client.fetching import Fetching
 
-        known = self._connection.json(job_call("GET", job, repeatable=True))
-        return Fetching(self._connection, job, decode(JobRecord, known).directory, counter).run(
+        def directory() -> str:
+            known = self._connection.json(job_call("GET", job, repeatable=True))
+            return decode(JobRecord, known).directory
+
+        return Fetching(self._connection, job, directory, counter).run(
             list(self.file_pages(job, path)), path, folder or Path()
         )
