@@ -23,7 +23,7 @@ from jumar.errors import (
     SubmitRefused,
     TooLarge,
 )
-from jumar.jobs import ledger, patience, results
+from jumar.jobs import finding, ledger, patience, results
 from jumar.jobs.lifecycle import STEPS, check_step
 from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
@@ -448,6 +448,25 @@ def test_many_threads_submit_and_every_job_runs_once(platform: Platform) -> None
             platform.engine.finish(job.id)
         time.sleep(0.01)
     assert sorted(platform.engine.started()) == sorted((job, 1) for job in jobs)
+
+
+def test_a_change_while_the_list_is_read_is_counted_afterwards(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = platform.submit("sim:1")
+    platform.wait(job, S.RUNNING)
+    read = finding.page
+
+    def slowly(*words: Any) -> Any:
+        found = read(*words)
+        platform.engine.finish(job)
+        platform.wait(job, S.SUCCEEDED)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(finding, "page", slowly)
+        platform.service.page()
+    assert platform.service.page().counts == {S.SUCCEEDED: 1}
 
 
 @pytest.mark.parametrize("chance", ["time passes", "the server starts again"])

@@ -84,9 +84,11 @@ class Overview:
             before=before,
             limit=limit + 1,
         )
+        # Before the database is read: what is counted is then at least as new.
+        version = self._roster.version
         with self._database.read() as connection:
             rows = finding.page(connection, query)
-            counts = self._counted(connection, query)
+            counts = self._counted(connection, query, version)
         more = len(rows) > limit
         return JobPage(
             jobs=tuple(summary for _, summary in rows[:limit]),
@@ -95,14 +97,15 @@ class Overview:
             next_before=rows[limit - 1][0] if more else None,
         )
 
-    def _counted(self, connection: Connection, query: PageQuery) -> dict[str, int]:
+    def _counted(self, connection: Connection, query: PageQuery, version: int) -> dict[str, int]:
         """Jobs by state; those of all jobs are counted once for each change."""
         if query.is_narrow:
             return finding.counts_by_state(connection, query)
-        version = self._roster.version
-        if self._counts[0] != version:
-            self._counts = (version, finding.counts_by_state(connection))
-        return self._counts[1]
+        known, counts = self._counts
+        if known != version:
+            counts = finding.counts_by_state(connection)
+            self._counts = (version, counts)
+        return counts
 
     def tag(self, job_id: str, tags: Iterable[str]) -> tuple[str, ...]:
         """Give a job these tags, in place of those that it had."""
