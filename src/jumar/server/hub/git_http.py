@@ -7,10 +7,10 @@ from contextlib import suppress
 from starlette.requests import ClientDisconnect
 
 from jumar.errors import BadInput, JumarError, NotFound, NotSignedIn, Unavailable
-from jumar.hub.gitting import LONGEST_S, bound, environment, no_git, words
+from jumar.hub.gitting import LONGEST_S
 from jumar.hub.names import Kind
 from jumar.server.hub.call import Call
-from jumar.server.hub.git_service import SERVICES, Started, end, service
+from jumar.server.hub.git_service import SERVICES, Started, end, service, start
 from jumar.server.hub.sending import patiently
 from jumar.spec.repos import RepoRecord
 
@@ -82,25 +82,10 @@ async def _start(
         "REMOTE_ADDR": "",
         "GIT_PROTOCOL": call.headers.get("git-protocol", ""),
         "HTTP_CONTENT_ENCODING": call.headers.get("content-encoding", ""),
-        **started.env,
     }
     # No CONTENT_LENGTH: told of one, http-backend reads the end of a body that was cut short over and
     # over, for ever. Without it, the end is the end.
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *words("http-backend", config=started.config),
-            env=environment(variables),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=1 << 18,
-            start_new_session=True,
-            pass_fds=started.descriptors,
-        )
-    except FileNotFoundError as error:
-        raise no_git() from error
-    bound(process.pid)
-    return process
+    return await start(("http-backend",), variables, started)
 
 
 async def _exchange(call: Call, process: asyncio.subprocess.Process) -> None:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from jumar.errors import TooManyConnections, TooSlow
+from jumar.hub.gitting import bound, environment, no_git, words
 from jumar.hub.hub import Hub
 from jumar.hub.referee import Ruled, judged
 from jumar.server.hub.call import in_thread
@@ -74,6 +75,28 @@ async def _place() -> AsyncGenerator[None]:
         yield
     finally:
         _running.release()
+
+
+async def start(
+    command: tuple[str, ...], variables: dict[str, str], started: Started
+) -> asyncio.subprocess.Process:
+    """A program of git in a group of its own, with these variables and nothing else of the server's."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words(*command, config=started.config),
+            env=environment({**variables, **started.env}),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            # It names paths of the server; what a client has to know comes as a part of the answer.
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=1 << 18,
+            start_new_session=True,
+            pass_fds=started.descriptors,
+        )
+    except FileNotFoundError as error:
+        raise no_git() from error
+    bound(process.pid)
+    return process
 
 
 async def end(process: asyncio.subprocess.Process) -> None:

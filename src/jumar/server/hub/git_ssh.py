@@ -13,12 +13,12 @@ from typing import Any
 import asyncssh
 
 from jumar.errors import BadInput, JumarError, NotFound, TooSlow
-from jumar.hub.gitting import LONGEST_S, bound, environment, no_git, words
+from jumar.hub.gitting import LONGEST_S
 from jumar.hub.hub import LINK_S
 from jumar.hub.names import Kind, plural
 from jumar.server.edge.site import Site
 from jumar.server.hub.call import in_thread, split_kind
-from jumar.server.hub.git_service import SERVICES, Started, end, service
+from jumar.server.hub.git_service import SERVICES, Started, end, service, start
 from jumar.spec.people import UserRecord
 from jumar.spec.repos import RepoRecord
 
@@ -137,21 +137,7 @@ class GitChannel(asyncssh.SSHServerSession[bytes]):
         protocol = channel.get_environment().get("GIT_PROTOCOL", "")
         known = {"GIT_PROTOCOL": protocol} if _PROTOCOL.fullmatch(protocol) else {}
         folder = os.fspath(self._site.hub.repositories.folder(repo))
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words(command, folder, config=started.config),
-                env=environment({**known, **started.env}),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                # It names paths of the server; what a client has to know comes as a part of the answer.
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-                pass_fds=started.descriptors,
-            )
-        except FileNotFoundError as error:
-            raise no_git() from error
-        bound(process.pid)
-        return process
+        return await start((command, folder), known, started)
 
     async def _exchange(
         self, process: asyncio.subprocess.Process, channel: "asyncssh.SSHServerChannel[bytes]"

@@ -1,7 +1,9 @@
 """A training job that a client asks for becomes a job here; v1 and v2 alike."""
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from threading import BoundedSemaphore
 from typing import Any
 
@@ -12,7 +14,7 @@ from jumar.modelarts.wanted import TrainingJob, boot_path, code_name, job_spec, 
 from jumar.server.edge.site import Site
 from jumar.server.modelarts.caller import Caller
 from jumar.server.modelarts.code import StoredCode, take_code
-from jumar.server.modelarts.kept import KeptJob
+from jumar.server.modelarts.kept import Edit, KeptAnswer, KeptJob
 from jumar.spec.devices import DeviceKind, DeviceRequest
 from jumar.spec.records import JobRecord
 
@@ -104,3 +106,14 @@ def _asked(wanted: TrainingJob) -> Asked:
         algorithm=algorithm,
         spec=dumped(wanted.spec),
     )
+
+
+def describe(by: Caller, kept: KeptJob, words: str) -> dict[str, Any]:
+    """Other words about a job; a replay of the call is answered and not acted on."""
+    done = {"is_success": True}
+
+    def changed(asked: Asked) -> Asked:
+        return replace(asked, description=words)
+
+    by.kept.edit(Edit(kept, changed, by.signature, KeptAnswer(200, json.dumps(done))))
+    return done

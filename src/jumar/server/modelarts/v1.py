@@ -1,8 +1,6 @@
 """`/v1/{project_id}`: training jobs with versions, as the SDK before the present one asks for them."""
 
-import json
 import time
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -13,7 +11,6 @@ from jumar.modelarts.catalogue import Catalogue, load_catalogue
 from jumar.modelarts.told import (
     BOARD,
     V1_STATUS,
-    Asked,
     duration_ms,
     milliseconds,
     v1_config,
@@ -23,9 +20,9 @@ from jumar.modelarts.told import (
 from jumar.modelarts.wanted_v1 import V1Job, V1Version, V1Words
 from jumar.server.edge.exchange import answer
 from jumar.server.modelarts.caller import By, Caller, takes
-from jumar.server.modelarts.kept import Edit, KeptAnswer, KeptJob
+from jumar.server.modelarts.kept import KeptJob
 from jumar.server.modelarts.logs import MOST_LINES, lines_of, metrics_in, node_of
-from jumar.server.modelarts.making import delete_job, devices_of, make_job
+from jumar.server.modelarts.making import delete_job, describe, devices_of, make_job
 from jumar.spec.records import JobRecord
 
 router = APIRouter(tags=["modelarts"], prefix="/v1/{project_id}")
@@ -136,13 +133,7 @@ async def edit(by: By, number: Number) -> Response:
     def act() -> tuple[int, Any]:
         words = by.read(V1Words).job_desc
         _, kept = _latest(by, number)
-        done = {"is_success": True}
-
-        def changed(asked: Asked) -> Asked:
-            return replace(asked, description=words)
-
-        by.kept.edit(Edit(kept, changed, by.signature, KeptAnswer(200, json.dumps(done))))
-        return 200, done
+        return 200, describe(by, kept, words)
 
     return await by.once(act)
 

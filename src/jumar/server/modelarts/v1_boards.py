@@ -2,10 +2,8 @@
 
 Each is a series of jobs with one version at a time; a restart is the next version."""
 
-import json
 import shlex
 import time
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -14,13 +12,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.errors import BadInput, Conflict, JobNotFound
-from jumar.modelarts.told import BOARD, V1_STATUS, Asked, duration_ms, milliseconds
+from jumar.modelarts.told import BOARD, V1_STATUS, duration_ms, milliseconds
 from jumar.modelarts.wanted import Line, Sent, TrainingJob, store_url
 from jumar.server.edge.addresses import pages_at
 from jumar.server.edge.exchange import answer
 from jumar.server.modelarts.caller import By, Caller, takes
-from jumar.server.modelarts.kept import Edit, KeptAnswer, KeptJob
-from jumar.server.modelarts.making import delete_job, make_job
+from jumar.server.modelarts.kept import KeptJob
+from jumar.server.modelarts.making import delete_job, describe, make_job
 from jumar.spec.records import JobRecord
 
 router = APIRouter(tags=["modelarts"], prefix="/v1/{project_id}/visualization-jobs")
@@ -140,12 +138,7 @@ async def edit(by: By, number: Number) -> Response:
     def act() -> tuple[int, Any]:
         words = by.read(V1BoardWords).job_desc
         _, kept = _board(by, number)
-
-        def changed(asked: Asked) -> Asked:
-            return replace(asked, description=words)
-
-        by.kept.edit(Edit(kept, changed, by.signature, KeptAnswer(200, json.dumps(_DONE))))
-        return 200, _DONE
+        return 200, describe(by, kept, words)
 
     return await by.once(act)
 
