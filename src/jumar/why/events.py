@@ -17,6 +17,7 @@ from jumar.why.knowledge import (
     Level,
     Signature,
     causes,
+    forms,
     has,
     kinds,
     signatures,
@@ -26,8 +27,8 @@ from jumar.why.reading import Line, waited
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
 _EXCEPTION = re.compile(
-    r"(?P<name>(?:[A-Za-z_]\w*\.){0,8}[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Exhausted|Failed|Fault|Abort|Expired|Timeout|NotFound|Unavailable))"
-    r"(?:: (?P<message>.*)|:?\s*$)"
+    r"(?P<name>(?:[A-Za-z_]\w*\.){0,8}(?:Exception|[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Exhausted|Failed|Fault|Abort|Expired|Timeout|NotFound|Unavailable)))"
+    r"(?:: ?(?P<message>\S.*)|:?\s*$)"
 )
 _ANY_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{2,80})(?:: ?(?P<message>.*)|\s*$)")
 # These are raised where code is wrong; others tell of the world as well.
@@ -54,6 +55,17 @@ _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]|
 _ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
 # The message of a C++ exception that nobody caught.
 _WHAT = re.compile(r"\s*what\(\): ")
+# Functions that only clean up: what they raise while an exception passes is not why.
+_CLEANING = frozenset(("__exit__", "__del__", "__aexit__", "close", "shutdown", "_cleanup"))
+# What a line that calls itself an error may tell of the world; of calls and values it tells too little.
+_TOLD_BY_LINES = frozenset(
+    (
+        *("file-missing", "file-exists", "file-forbidden", "disk-broken", "host-allocation"),
+        *("module-missing", "library-mismatch", "port-taken", "download", "data-broken"),
+        *("network-connect", "process-limit", "checkpoint-fit"),
+    )
+)
+_WENT_ON = re.compile(r"(?i)\b(?:retry|retries|retrying|ignor\w+|skip\w*|fall(?:ing)? back|warning)\b")
 # What libraries say in a line of its own and often do without.
 _SURVIVABLE = frozenset(("library-missing",))
 _MESSAGE_LINES, _KIND_LINES, _NEAR = 12, 2, 15
@@ -83,10 +95,14 @@ class Event:
     """The last byte that belongs to it."""
     is_general: bool = False
     """Known only by the kind of its message, and not the script's own."""
+    is_hint: bool = False
+    """Only a line that calls itself an error."""
 
     @property
     def level(self) -> Level:
         """How much it explains."""
+        if self.is_hint:
+            return Level.HINT
         return max(self.cause.level, Level.GENERAL) if self.is_general else self.cause.level
 
 
@@ -104,6 +120,7 @@ class _Raised:
     is_effect: bool = False
     replaces: bool = False
     is_aside: bool = False
+    is_cleaning: bool = False
 
 
 def events_of(lines: Sequence[Line]) -> list[Event]:
@@ -227,6 +244,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         is_effect=_CAUSED in before,
         replaces=_DURING in before,
         is_aside=any(word in before for word in _ASIDE),
+        is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
     )
 
 
@@ -241,7 +259,7 @@ def _kept(raised: list[_Raised], known: _Known) -> list[_Raised]:
         if one.is_effect and kept and _level(kept[-1], known) <= _level(one, known):
             continue
         if one.replaces and kept:
-            if _order(one, known) > _order(kept[-1], known):
+            if one.is_cleaning or _order(one, known) > _order(kept[-1], known):
                 continue
             kept.pop()
         kept.append(one)
@@ -300,11 +318,17 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
         is_survivable = best.cause.name in _SURVIVABLE
         return Event(best.cause, line, _began([line]), {}, best.weight, end, is_survivable)
     said = {"error": text.strip()[:200]}
+    form = next((cause for cause, pattern in forms() if pattern.search(text)), None)
+    if form is not None:
+        return Event(form, line, _began([line]), said, len(text), end)
     kind = _kind([line], is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
     if kind.name != LIBRARY_ERROR:
         return Event(kind, line, _began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
-        return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end)
+        hint = _kind([line], is_own=False)
+        if hint.name not in _TOLD_BY_LINES or _WENT_ON.search(text):
+            hint = causes()[ERROR_LINE]
+        return Event(hint, line, _began([line]), said, 0, end, is_hint=True)
     return None
 
 

@@ -27,6 +27,8 @@ _CODE_FORMS = {
     "hccl": ("HCCL function error\terror code is ", "HCCL error in\terror code is "),
     "torch_npu": ("ERR",),
 }
+# What AMD's cards say is what NVIDIA's say, under another name.
+_ALIKE = ("CUDA error: ", "HIP error: ")
 PEER_LOST, PEER_LATE = "peer-lost", "peer-late"
 _OF_LAUNCHER = {"lost-peer": PEER_LOST, "asked": "asked-to-end"}
 
@@ -113,7 +115,12 @@ def by_platform() -> Mapping[str, Cause]:
 def signatures() -> tuple[Signature, ...]:
     """All signatures, ours and the launcher's."""
     known = causes()
-    own = ((known[cause], words) for cause, _, *words in rows("jumar.why", "signatures.tsv"))
+    own = [(known[cause], words) for cause, _, *words in rows("jumar.why", "signatures.tsv")]
+    alike = [
+        (cause, [word.replace(*_ALIKE) for word in words])
+        for cause, words in own
+        if any(_ALIKE[0] in word for word in words)
+    ]
     codes = (
         (known[cause], (form + code).split("\t"))
         for layer, code, cause in rows("jumar.why", "codes.tsv")
@@ -124,16 +131,24 @@ def signatures() -> tuple[Signature, ...]:
         for says, _, words in rows("jumar.launch", "faults.tsv")
         if says in _OF_LAUNCHER
     )
-    return tuple(_signature(cause, words) for cause, words in (*own, *codes, *launcher))
+    return tuple(_signature(cause, words) for cause, words in (*own, *alike, *codes, *launcher))
 
 
 @cache
 def kinds() -> tuple[tuple[Cause, re.Pattern[str]], ...]:
     """What the message of an exception that no signature knows tells in general; the first that fits counts."""
+    return _patterns("kinds.tsv")
+
+
+@cache
+def forms() -> tuple[tuple[Cause, re.Pattern[str]], ...]:
+    """Whole lines that tell of a fault by their form."""
+    return _patterns("lines.tsv")
+
+
+def _patterns(name: str) -> tuple[tuple[Cause, re.Pattern[str]], ...]:
     known = causes()
-    return tuple(
-        (known[cause], re.compile(pattern)) for cause, pattern in rows("jumar.why", "kinds.tsv")
-    )
+    return tuple((known[cause], re.compile(pattern)) for cause, pattern in rows("jumar.why", name))
 
 
 def _signature(cause: Cause, words: list[str]) -> Signature:

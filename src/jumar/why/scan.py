@@ -52,6 +52,8 @@ _MOST_SHAPES = 2000
 _MOST_READ = 2 << 20
 """Of what is found, so much from the first on and so much up to the last."""
 _BEFORE, _AFTER, _LONGEST_REGION = 1024, 6144, 256 * 1024
+_TAIL = 64 * 1024
+"""How much of the end is read in any case: not every fault has a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def regions(fd: int, size: int) -> Iterator[Region]:
         # Words that are common in healthy logs are looked for in small logs and near the end only.
         near_end = start + len(block) > size - _SEARCHED_WHOLE
         hits.look(start, block, MARKS if near_end else _STRONG)
-    for first, last in _limited(list(_spans(hits.offsets(), size))):
+    for first, last in _limited(_with_tail(list(_spans(hits.offsets(), size)), size)):
         text = os.pread(fd, last - first, first)
         # Whole lines: the first may have begun before.
         cut = text.find(b"\n") + 1 if first else 0
@@ -166,6 +168,15 @@ def _spans(offsets: list[int], size: int) -> Iterator[tuple[int, int]]:
         if index < len(offsets) and offsets[index] < end:
             index = bisect_left(offsets, end)
         yield start, min(end, size)
+
+
+def _with_tail(spans: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """The same, with the end of the log."""
+    tail = max(size - _TAIL, 0)
+    kept = [(start, min(end, tail)) for start, end in spans if start < tail]
+    if kept and kept[-1][1] == tail and tail - kept[-1][0] < _LONGEST_REGION:
+        tail = kept.pop()[0]
+    return [*kept, (tail, size)]
 
 
 def _limited(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
