@@ -8,6 +8,7 @@ from jumar.spec.causes import Cause as PlatformCause
 from jumar.why.knowledge import (
     ERROR_LINE,
     LANGUAGES,
+    OPTIONAL_MISSING,
     PYTHON_ERROR,
     Level,
     by_platform,
@@ -50,6 +51,7 @@ def test_every_cause_can_be_found() -> None:
         "nothing",
         "peer-silent",
         PYTHON_ERROR,
+        OPTIONAL_MISSING,
         ERROR_LINE,
     }
     assert set(by_platform()) <= set(PlatformCause)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from jumar.why.knowledge import (
     ERROR_LINE,
     LIBRARY_ERROR,
+    OPTIONAL_MISSING,
     PEER_LATE,
     PEER_LOST,
     PYTHON_ERROR,
@@ -22,41 +23,15 @@ from jumar.why.knowledge import (
     kinds,
     signatures,
 )
+from jumar.why.raised import Raised, exceptions
 from jumar.why.reading import Line, waited
 
-_TRACEBACK = "Traceback (most recent call last)"
-_FRAME = re.compile(r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
-_EXCEPTION = re.compile(
-    r"(?P<name>(?:[A-Za-z_]\w*\.){0,8}(?:Exception|[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Exhausted|Failed|Fault|Abort|Expired|Timeout|NotFound|Unavailable)))"
-    r"(?:: ?(?P<message>\S.*)|:?\s*$)"
-)
-_ANY_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{2,80})(?:: ?(?P<message>.*)|\s*$)")
-# These are raised where code is wrong; others tell of the world as well.
-_OWN_FAULTS = frozenset(
-    (
-        *("ValueError", "TypeError", "KeyError", "AttributeError", "AssertionError", "IndexError"),
-        *("NameError", "UnboundLocalError", "ZeroDivisionError", "NotImplementedError"),
-        *("StopIteration", "LookupError", "OverflowError", "FloatingPointError", "ImportError"),
-    )
-)
-_DURING = "During handling of the above exception"
-_CAUSED = "The above exception was the direct cause"
-# What Python says of an exception of its own cleaning up; the one that ended the program is another.
-_ASIDE = ("Error in sys.excepthook", "Exception ignored in", "Error in atexit")
-_ABOVE = re.compile(r"(?:\[[^\]]*\]|\d{4}-\S+|\S+ - |[A-Z]+:\S+:|\s)*")
-_ANOTHER_MATTER = re.compile(
-    r"\[?[WIEF]\d{3,4} |terminate called|Traceback|The above exc|During h|srun:|slurmstepd"
-)
-# Below this an exception quotes the one that it was raised for: `BackendCompilerFailed: backend='inductor' raised:`.
-_QUOTES = " raised:"
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
 # The message of a C++ exception that nobody caught.
 _WHAT = re.compile(r"\s*what\(\): ")
-# Functions that only clean up: what they raise while an exception passes is not why.
-_CLEANING = frozenset(("__exit__", "__del__", "__aexit__", "close", "shutdown", "_cleanup"))
 # What a line that calls itself an error may tell of the world; of calls and values it tells too little.
 _TOLD_BY_LINES = frozenset(
     (
@@ -65,14 +40,20 @@ _TOLD_BY_LINES = frozenset(
         *("network-connect", "process-limit", "checkpoint-fit"),
     )
 )
-_WENT_ON = re.compile(r"(?i)\b(?:retry|retries|retrying|ignor\w+|skip\w*|fall(?:ing)? back|warning)\b")
+_WENT_ON = re.compile(
+    r"(?i)\b(?:retry|retries|retrying|ignor\w+|skip\w*|fall(?:ing)? back|warning)\b"
+)
 # What libraries say in a line of its own and often do without.
 _SURVIVABLE = frozenset(("library-missing",))
-_MESSAGE_LINES, _KIND_LINES, _NEAR = 12, 2, 15
-_LIBRARY = ("-packages/", "/lib/python", "-packages\\", "<frozen", "<string>")
-# A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
-_BOXED = ("\u2502", "\u256d", "\u2570", "\u2503", "\u254f")
-_BOXED_FRAME = re.compile(r"[\u2502\u2503] (?P<path>\S.*\.py):(?P<line>\d+) in (?P<name>\S+)")
+# Commands, environments and settings that are shown hold words of faults and are none.
+_SHOWN = re.compile(
+    r"(?:\s--?[A-Za-z][\w.-]*(?:[ =][^\s-]\S*)?){3}|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}=|'[A-Z][A-Z0-9_]+': '[^']*', '[A-Z][A-Z0-9_]+': "
+)
+_ERROR_WORD = re.compile(r"(?i)error|fail|exception|fatal|abort|what\(\)|assert")
+_WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
+# Names that packages define only if another package is there.
+_UNDEFINED = "NameError"
+_KIND_LINES, _NEAR = 2, 15
 # Within one message: what it says of a lost peer is worth more than that an operator failed.
 _VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
 
@@ -106,23 +87,6 @@ class Event:
         return max(self.cause.level, Level.GENERAL) if self.is_general else self.cause.level
 
 
-@dataclass(slots=True)
-class _Raised:
-    """A Python exception in a log: its message, where it came from, and how it goes with the one before."""
-
-    index: int
-    lines: list[Line]
-    name: str
-    place: str | None
-    frames: str
-    is_own: bool
-    """The script's own fault, whatever it is."""
-    is_effect: bool = False
-    replaces: bool = False
-    is_aside: bool = False
-    is_cleaning: bool = False
-
-
 def events_of(lines: Sequence[Line]) -> list[Event]:
     """All signs of faults in these lines, in their order."""
     text = "\n".join(line.text for line in lines)
@@ -137,7 +101,7 @@ def events_of(lines: Sequence[Line]) -> list[Event]:
 
 
 def _events_of_one(lines: Sequence[Line], known: _Known) -> Iterator[Event]:
-    raised, quoted = _exceptions(lines)
+    raised, quoted = exceptions(lines)
     yield from (_of_exception(one, known) for one in _kept(raised, known))
     inside = quoted | {one.index + i for one in raised for i in range(len(one.lines))}
     for index in range(len(lines)):
@@ -160,104 +124,18 @@ def _without_echoes(found: list[Event]) -> list[Event]:
     ]
 
 
-def _exceptions(lines: Sequence[Line]) -> tuple[list[_Raised], set[int]]:
-    raised: list[_Raised] = []
-    quoted: set[int] = set()
-    index = 0
-    while index < len(lines):
-        start = index
-        if lines[index].text.lstrip().startswith(_BOXED):
-            index = _end_of_box(lines, index)
-            quoted |= set(range(start, index))
-        # CANN writes `TraceBack` over lines of its own.
-        is_stack = index < len(lines) and _TRACEBACK in lines[index].text
-        if is_stack:
-            index = _end_of_stack(lines, index)
-            quoted |= set(range(start, index))
-        one = _exception(lines, start, index, is_stack) if index < len(lines) else None
-        if one is not None:
-            raised.append(one)
-            index += len(one.lines)
-        elif not is_stack:
-            quoted |= _frame_without_stack(lines, index)
-            index += 1
-    return raised, quoted
-
-
-def _end_of_stack(lines: Sequence[Line], start: int) -> int:
-    """The line of the exception below a stack: the first that is not indented."""
-    indent = lines[start].text.index(_TRACEBACK)
-    if _ABOVE.fullmatch(lines[start].text[:indent]) is None:
-        indent = 0
-    for index in range(start + 1, len(lines)):
-        text = lines[index].text
-        if text[indent : indent + 1].strip() and not text.lstrip().startswith('File "'):
-            return index
-        if len(text) <= indent and text.strip():
-            return index
-    return len(lines)
-
-
-def _frame_without_stack(lines: Sequence[Line], index: int) -> set[int]:
-    """A frame whose stack has lost its first line, and the source line that it quotes."""
-    frame = _FRAME.match(lines[index].text)
-    if frame is None or frame["name"] is None:
-        return set()
-    below = "".join(line.text for line in lines[index + 1 : index + 2]).lstrip()
-    is_source = not (_EXCEPTION.match(below) or _FRAME.match(below) or _TRACEBACK in below)
-    return {index, index + 1} if is_source else {index}
-
-
-def _end_of_box(lines: Sequence[Line], start: int) -> int:
-    rest = range(start, len(lines))
-    is_out = (index for index in rest if not lines[index].text.lstrip().startswith(_BOXED))
-    return next(is_out, len(lines))
-
-
-def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) -> _Raised | None:
-    text = lines[index].text.strip()
-    found = _EXCEPTION.match(text) or (_ANY_EXCEPTION.match(text) if is_stack else None)
-    if found is None:
-        return None
-    message = [lines[index]]
-    for line in lines[index + 1 : index + _MESSAGE_LINES]:
-        is_another = _EXCEPTION.match(line.text) and not message[-1].text.rstrip().endswith(_QUOTES)
-        if is_another or _ANOTHER_MATTER.match(line.text):
-            break
-        message.append(line)
-    frames = [
-        frame
-        for line in lines[start:index]
-        if (frame := _FRAME.match(line.text) or _BOXED_FRAME.match(line.text.lstrip()))
-    ]
-    own = [frame for frame in frames if not any(part in frame["path"] for part in _LIBRARY)]
-    # A syntax error has the place of the error as its last frame.
-    shown = (own or frames)[-1:]
-    before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
-    return _Raised(
-        index,
-        message,
-        found["name"],
-        f"{shown[0]['path']}:{shown[0]['line']}" if shown else None,
-        "\n".join(frame[0] for frame in frames),
-        is_own=found["name"] in _OWN_FAULTS or (bool(own) and own[-1] is frames[-1]),
-        is_effect=_CAUSED in before,
-        replaces=_DURING in before,
-        is_aside=any(word in before for word in _ASIDE),
-        is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
-    )
-
-
-def _kept(raised: list[_Raised], known: _Known) -> list[_Raised]:
+def _kept(raised: list[Raised], known: _Known) -> list[Raised]:
     """Of a chain, the one that says it best.
 
     A cause that is named as such is the fault. One that was being handled is mostly a detail of the
     next, unless that one is no more than a lost peer or a fault of cleaning up. What was raised aside counts
     only alone."""
-    kept: list[_Raised] = []
+    kept: list[Raised] = []
     for one in [one for one in raised if not one.is_aside] or raised:
-        if one.is_effect and kept and _level(kept[-1], known) <= _level(one, known):
-            continue
+        if one.is_effect and kept:
+            if not _tells_more(one, kept[-1], known):
+                continue
+            kept.pop()
         if one.replaces and kept:
             if one.is_cleaning or _order(one, known) > _order(kept[-1], known):
                 continue
@@ -266,35 +144,47 @@ def _kept(raised: list[_Raised], known: _Known) -> list[_Raised]:
     return kept
 
 
-def _level(one: _Raised, known: _Known) -> Level:
-    return _of_exception(one, known).level
+def _tells_more(one: Raised, cause: Raised, known: _Known) -> bool:
+    """Whether what followed from an exception says more than that does: `Empty` of a queue says nothing."""
+    event, before = _of_exception(one, known), _of_exception(cause, known)
+    if before.cause.name in (PYTHON_ERROR, LIBRARY_ERROR) and event.weight:
+        return True
+    return before.level > event.level
 
 
-def _order(one: _Raised, known: _Known) -> tuple[int, bool]:
+def _order(one: Raised, known: _Known) -> tuple[int, bool]:
     event = _of_exception(one, known)
     return event.level, event.weight == 0
 
 
-def _of_exception(one: _Raised, known: _Known) -> Event:
+def _of_exception(one: Raised, known: _Known) -> Event:
     text = "\n".join(line.text for line in one.lines)
     whole = f"{one.frames}\n{text}"
     best = _best([one for one in known if one.is_in(text, whole)])
-    first = one.lines[0].text.strip()
-    cause = _kind(one.lines, is_own=one.is_own) if best is None else best.cause
+    # What a launcher says below the script's own exception is not its message.
+    if best is not None and best.cause.level >= Level.WRAPPER and one.asserted is not None:
+        best = None
+    cause = _kind_of(one) if best is None else best.cause
     return Event(
         cause,
         one.lines[0],
         _began(one.lines),
-        {"error": first[:200]} | ({} if one.place is None else {"place": one.place}),
+        {"error": one.said[:200]} | ({} if one.place is None else {"place": one.place}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
         is_general=best is None and not one.is_own,
     )
 
 
-def _kind(lines: Sequence[Line], *, is_own: bool) -> Cause:
+def _kind_of(one: Raised) -> Cause:
+    if one.name == _UNDEFINED and one.is_library:
+        return causes()[OPTIONAL_MISSING]
+    rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
+    return _kind(f"{one.said}\n{rest}", is_own=one.is_own)
+
+
+def _kind(said: str, *, is_own: bool) -> Cause:
     """What a message tells that no signature knows, by its beginning."""
-    said = "\n".join(line.text.strip() for line in lines[:_KIND_LINES])
     general = next((cause for cause, pattern in kinds() if pattern.search(said)), None)
     return general or causes()[PYTHON_ERROR if is_own else LIBRARY_ERROR]
 
@@ -302,7 +192,8 @@ def _kind(lines: Sequence[Line], *, is_own: bool) -> Cause:
 def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known) -> Event | None:
     line = lines[index]
     text = line.text
-    if _WARNING.search(text) or _INFORMATION.match(text):
+    is_error = _ERROR_WORD.search(text) is not None
+    if _WARNING.search(text) or _INFORMATION.match(text) or (_SHOWN.search(text) and not is_error):
         return None
     here = [one for one in known if has(one.anchor, text)]
     start = max(index - 3, 0)
@@ -315,17 +206,22 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     best = _best([one for one in here if one.is_in(text, around)])
     end = line.offset + len(text)
     if best is not None:
-        is_survivable = best.cause.name in _SURVIVABLE
+        is_script = best.cause.whose == "script" and best.cause.level is Level.FAULT
+        if is_script and not is_error and _WARNS.search(text):
+            return None
+        is_survivable = best.cause.name in _SURVIVABLE or (
+            is_script and _WARNS.search(text) is not None
+        )
         return Event(best.cause, line, _began([line]), {}, best.weight, end, is_survivable)
     said = {"error": text.strip()[:200]}
     form = next((cause for cause, pattern in forms() if pattern.search(text)), None)
     if form is not None:
         return Event(form, line, _began([line]), said, len(text), end)
-    kind = _kind([line], is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
+    kind = _kind(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
     if kind.name != LIBRARY_ERROR:
         return Event(kind, line, _began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
-        hint = _kind([line], is_own=False)
+        hint = _kind(text.strip(), is_own=False)
         if hint.name not in _TOLD_BY_LINES or _WENT_ON.search(text):
             hint = causes()[ERROR_LINE]
         return Event(hint, line, _began([line]), said, 0, end, is_hint=True)

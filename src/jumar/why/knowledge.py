@@ -12,6 +12,7 @@ from importlib.resources import files
 
 LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
+OPTIONAL_MISSING = "optional-missing"
 # How the layers above CANN and HCCL write a code of theirs.
 _CODE_FORMS = {
     "acl": (
@@ -152,9 +153,9 @@ def _patterns(name: str) -> tuple[tuple[Cause, re.Pattern[str]], ...]:
 
 
 def _signature(cause: Cause, words: list[str]) -> Signature:
-    anchor = max(words, key=len)
-    others = list(words)
-    others.remove(anchor)
+    # A word behind `@` may stand in the frames of the traceback, so it does not name the line.
+    anchor = max((word for word in words if not word.startswith("@")), key=len)
+    others = [word.removeprefix("@") for word in words if word != anchor]
     return Signature(cause, anchor, tuple(others))
 
 

@@ -14,6 +14,8 @@ _PASTED_PARTS = re.compile(r"(?= File \")|(?: )(?=[A-Z][A-Za-z]{2,40}(?:Error|Ex
 _PREFIX = re.compile(
     r"(?:\[\d+\] )?(?:\[(?:rank|default)?(?P<a>\d+)\]: ?|\[\d+,(?P<b>\d+)\]<std\w+>: ?"
     r"|\((?:[\w.:-]+ ){0,3}pid=\d+[^)]{0,80}\) ?|\(raylet[^)]{0,80}\) ?|rank(?P<d>\d+): "
+    # Docker Compose: `worker-1     | `.
+    r"|[a-z][\w.-]{0,60}[-_]\d{1,4} +\| ?"
     r"|(?P<c>\d{1,5}): (?=\S| )|(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]{0,60}\d): (?=\S| ))"
 )
 # What a logger puts before each line of a traceback: `ERROR 01-16 11:51:23 [engine.py:671] `, `[INFO:swift] `,

@@ -1,0 +1,208 @@
+"""The Python exceptions of a log: what each says, where it was raised, and how it goes with the one before."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jumar.why.reading import Line
+
+_TRACEBACK = "Traceback (most recent call last)"
+_FRAME = re.compile(r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
+_EXCEPTION = re.compile(
+    r"(?P<name>(?:[A-Za-z_]\w*\.){0,8}(?:Exception|[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Exhausted|Failed|Fault|Abort|Expired|Timeout|NotFound|Unavailable)))"
+    r"(?:: ?(?P<message>\S.*)|:?\s*$)"
+)
+_ANY_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{2,80})(?:: ?(?P<message>.*)|\s*$)")
+# These are raised where code is wrong; others tell of the world as well.
+_OWN_FAULTS = frozenset(
+    (
+        *("ValueError", "TypeError", "KeyError", "AttributeError", "AssertionError", "IndexError"),
+        *("NameError", "UnboundLocalError", "ZeroDivisionError", "NotImplementedError"),
+        *("StopIteration", "LookupError", "OverflowError", "FloatingPointError", "ImportError"),
+    )
+)
+_DURING = "During handling of the above exception"
+_CAUSED = "The above exception was the direct cause"
+# What Python says of an exception of its own cleaning up; the one that ended the program is another.
+_ASIDE = ("Error in sys.excepthook", "Exception ignored in", "Error in atexit")
+_ABOVE = re.compile(r"(?:\[[^\]]*\]|\d{4}-\S+|\S+ - |[A-Z]+:\S+:|\s)*")
+# A message ends where a launcher, a logger or another exception speaks.
+_ANOTHER_MATTER = re.compile(
+    r"\[?[WIEF]\d{3,4} |terminate called|(?:Original )?Traceback|The above exc|During h|srun:|slurmstepd"
+    r"|(?:ERROR|WARNING|INFO|CRITICAL):|\[?20\d\d-\d\d-\d\d[ T]|wandb: "
+)
+# Below this an exception quotes the one that it was raised for: `BackendCompilerFailed: backend='inductor' raised:`.
+_QUOTES = " raised:"
+_MESSAGE_LINES, _MOST_ABOVE = 12, 400
+_LIBRARY = ("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>")
+# A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
+_BOXED = ("\u2502", "\u256d", "\u2570", "\u2503", "\u254f")
+_BOXED_FRAME = re.compile(r"[\u2502\u2503] (?P<path>\S.*\.py):(?P<line>\d+) in (?P<name>\S+)")
+# A traceback of a notebook has the exception's name above it; its frames are `File path:line, in name(…)` or `path in name(…)`.
+_NOTEBOOK = re.compile(r"(?P<name>[A-Za-z_][\w.]*)\s{2,}Traceback \(most recent call last\)")
+_NOTEBOOK_FRAME = re.compile(
+    r"(?:File )?\[?(?P<path>[\w~/.][^\]:]*\.pyc?|[A-Za-z]:\\[^\]:]*\.pyc?)\]?(?:\([^)]*\))?(?::(?P<line>\d+))?,? in (?P<name>\w+)"
+)
+# Functions that only clean up: what they raise while an exception passes is not why.
+_CLEANING = frozenset(("__exit__", "__del__", "__aexit__", "close", "shutdown", "_cleanup"))
+_MARKER = re.compile(r"[\s^~]*")
+
+
+@dataclass(slots=True)
+class Raised:
+    """A Python exception in a log: its message, where it came from, and how it goes with the one before."""
+
+    index: int
+    lines: list[Line]
+    name: str
+    place: str | None
+    frames: str
+    is_own: bool
+    """The script's own fault, whatever it is."""
+    is_library: bool = False
+    """The code that raised it is that of a package."""
+    asserted: str | None = None
+    """The condition that did not hold, where nothing else is said."""
+    is_effect: bool = False
+    replaces: bool = False
+    is_aside: bool = False
+    is_cleaning: bool = False
+
+    @property
+    def said(self) -> str:
+        """Its first line, with the condition that did not hold if it says nothing."""
+        first = self.lines[0].text.strip()
+        return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
+
+
+def exceptions(lines: Sequence[Line]) -> tuple[list[Raised], set[int]]:
+    """The exceptions of what one writer wrote, and which lines only quote source."""
+    raised: list[Raised] = []
+    quoted: set[int] = set()
+    index = 0
+    while index < len(lines):
+        start = index
+        if lines[index].text.lstrip().startswith(_BOXED):
+            index = _end_of_box(lines, index)
+            quoted |= set(range(start, index))
+        # CANN writes `TraceBack` over lines of its own.
+        is_stack = index < len(lines) and _TRACEBACK in lines[index].text
+        if is_stack:
+            index = _end_of_stack(lines, index)
+            quoted |= set(range(start, index))
+        one = _exception(lines, start, index, is_stack) if index < len(lines) else None
+        if one is not None:
+            raised.append(one)
+            index += len(one.lines)
+        elif not is_stack:
+            quoted |= _frame_without_stack(lines, index)
+            index += 1
+    return raised, quoted
+
+
+def _end_of_stack(lines: Sequence[Line], start: int) -> int:
+    """The line of the exception below a stack: the first that is not indented."""
+    notebook = _NOTEBOOK.match(lines[start].text)
+    if notebook is not None:
+        return _end_of_notebook(lines, start, notebook["name"])
+    indent = lines[start].text.index(_TRACEBACK)
+    if _ABOVE.fullmatch(lines[start].text[:indent]) is None:
+        indent = 0
+    for index in range(start + 1, len(lines)):
+        text = lines[index].text
+        if text[indent : indent + 1].strip() and not text.lstrip().startswith('File "'):
+            return index
+        if len(text) <= indent and text.strip():
+            return index
+    return len(lines)
+
+
+def _end_of_notebook(lines: Sequence[Line], start: int, name: str) -> int:
+    """The line that says again which exception it is, with its message; the next line if none does."""
+    for index in range(start + 1, min(start + _MOST_ABOVE, len(lines))):
+        text = lines[index].text
+        if text.startswith(name) and text[len(name) : len(name) + 1] in ("", ":"):
+            return index
+        if _TRACEBACK in text:
+            break
+    return start + 1
+
+
+def _frame_without_stack(lines: Sequence[Line], index: int) -> set[int]:
+    """A frame whose stack has lost its first line, and the source line that it quotes."""
+    frame = _FRAME.match(lines[index].text)
+    if frame is None or frame["name"] is None:
+        return set()
+    below = "".join(line.text for line in lines[index + 1 : index + 2]).lstrip()
+    is_source = not (_EXCEPTION.match(below) or _FRAME.match(below) or _TRACEBACK in below)
+    return {index, index + 1} if is_source else {index}
+
+
+def _end_of_box(lines: Sequence[Line], start: int) -> int:
+    rest = range(start, len(lines))
+    is_out = (index for index in rest if not lines[index].text.lstrip().startswith(_BOXED))
+    return next(is_out, len(lines))
+
+
+def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) -> Raised | None:
+    text = lines[index].text.strip()
+    found = _EXCEPTION.match(text) or (_ANY_EXCEPTION.match(text) if is_stack else None)
+    if found is None:
+        return None
+    above = lines[start if start < index else _first_frame(lines, index) : index]
+    frames = [
+        frame
+        for line in above
+        if (
+            frame := _FRAME.match(line.text)
+            or _BOXED_FRAME.match(line.text.lstrip())
+            or _NOTEBOOK_FRAME.match(line.text)
+        )
+    ]
+    own = [frame for frame in frames if not any(part in frame["path"] for part in _LIBRARY)]
+    # A syntax error has the place of the error as its last frame.
+    shown = (own or frames)[-1:]
+    before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
+    is_script = bool(own) and own[-1] is frames[-1]
+    return Raised(
+        index,
+        _message(lines, index),
+        found["name"],
+        f"{shown[0]['path']}:{shown[0]['line'] or '?'}" if shown else None,
+        "\n".join(frame[0] for frame in frames),
+        is_own=found["name"] in _OWN_FAULTS or is_script,
+        is_library=bool(frames) and not is_script,
+        asserted=None if found["message"] else _asserted(above),
+        is_effect=_CAUSED in before,
+        replaces=_DURING in before,
+        is_aside=any(word in before for word in _ASIDE),
+        is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
+    )
+
+
+def _message(lines: Sequence[Line], index: int) -> list[Line]:
+    message = [lines[index]]
+    for line in lines[index + 1 : index + _MESSAGE_LINES]:
+        is_another = _EXCEPTION.match(line.text) and not message[-1].text.rstrip().endswith(_QUOTES)
+        if is_another or _ANOTHER_MATTER.match(line.text):
+            break
+        message.append(line)
+    return message
+
+
+def _first_frame(lines: Sequence[Line], index: int) -> int:
+    """Where the frames above an exception begin whose stack has lost its first line."""
+    for above in range(index - 1, max(index - _MOST_ABOVE, -1), -1):
+        text = lines[above].text
+        if not (text[:1].isspace() or _FRAME.match(text)):
+            return above + 1
+    return max(index - _MOST_ABOVE + 1, 0)
+
+
+def _asserted(above: Sequence[Line]) -> str | None:
+    """The last source line that a stack quotes, if it is an assertion."""
+    for line in reversed(above):
+        text = line.text.strip()
+        if not _MARKER.fullmatch(text):
+            return text[:160] if text.startswith("assert ") else None
+    return None
