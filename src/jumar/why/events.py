@@ -21,6 +21,7 @@ from jumar.why.knowledge import (
     forms,
     has,
     kinds,
+    places,
     signatures,
 )
 from jumar.why.raised import Raised, exceptions
@@ -51,6 +52,8 @@ _SHOWN = re.compile(
 )
 _ERROR_WORD = re.compile(r"(?i)error|fail|exception|fatal|abort|what\(\)|assert")
 _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
+# Causes that tell little: where the exception was raised tells more.
+_GENERAL = frozenset((LIBRARY_ERROR, PYTHON_ERROR, "refused", "unsupported", "checked"))
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _KIND_LINES, _NEAR = 2, 15
@@ -120,7 +123,7 @@ def _without_echoes(found: list[Event]) -> list[Event]:
         event
         for event in found
         if not (event.level is Level.VAGUE and event.line.rank in lost)
-        and not (event.cause.name == PEER_LOST and event.line.rank in late)
+        and not (event.cause.name == PEER_LOST and late and event.line.rank in (*late, None))
     ]
 
 
@@ -180,7 +183,11 @@ def _kind_of(one: Raised) -> Cause:
     if one.name == _UNDEFINED and one.is_library:
         return causes()[OPTIONAL_MISSING]
     rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
-    return _kind(f"{one.said}\n{rest}", is_own=one.is_own)
+    kind = _kind(f"{one.said}\n{rest}", is_own=one.is_own)
+    if kind.name in _GENERAL and one.is_library and one.asserted is None:
+        where = one.frames.rpartition("\n")[2].replace("\\", "/")
+        return next((cause for cause, part in places() if f"/{part}" in where), kind)
+    return kind
 
 
 def _kind(said: str, *, is_own: bool) -> Cause:

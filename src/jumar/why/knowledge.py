@@ -147,6 +147,13 @@ def forms() -> tuple[tuple[Cause, re.Pattern[str]], ...]:
     return _patterns("lines.tsv")
 
 
+@cache
+def places() -> tuple[tuple[Cause, str], ...]:
+    """What an exception is about, by a part of the path of the file that raised it."""
+    known = causes()
+    return tuple((known[cause], part) for cause, part in rows("jumar.why", "places.tsv"))
+
+
 def _patterns(name: str) -> tuple[tuple[Cause, re.Pattern[str]], ...]:
     known = causes()
     return tuple((known[cause], re.compile(pattern)) for cause, pattern in rows("jumar.why", name))

@@ -10,7 +10,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
 _EXCEPTION = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.){0,8}(?:Exception|[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Exhausted|Failed|Fault|Abort|Expired|Timeout|NotFound|Unavailable)))"
-    r"(?:: ?(?P<message>\S.*)|:?\s*$)"
+    r"(?::\s*(?P<message>\S.*)|:?\s*$)"
 )
 _ANY_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{2,80})(?:: ?(?P<message>.*)|\s*$)")
 # These are raised where code is wrong; others tell of the world as well.
