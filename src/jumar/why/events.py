@@ -52,6 +52,7 @@ _SHOWN = re.compile(
 )
 _ERROR_WORD = re.compile(r"(?i)error|fail|exception|fatal|abort|what\(\)|assert")
 _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
+_DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
 # Causes that tell little: where the exception was raised tells more.
 _GENERAL = frozenset((LIBRARY_ERROR, PYTHON_ERROR, "refused", "unsupported", "checked"))
 # Names that packages define only if another package is there.
@@ -168,6 +169,10 @@ def _of_exception(one: Raised, known: _Known) -> Event:
     if best is not None and best.cause.level >= Level.WRAPPER and one.asserted is not None:
         best = None
     cause = _kind_of(one) if best is None else best.cause
+    # What nobody waits for is not why a program ended.
+    is_hint = one.is_aside and best is None
+    if is_hint:
+        cause = causes()[ERROR_LINE]
     return Event(
         cause,
         one.lines[0],
@@ -176,6 +181,7 @@ def _of_exception(one: Raised, known: _Known) -> Event:
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
         is_general=best is None and not one.is_own,
+        is_hint=is_hint,
     )
 
 
@@ -185,7 +191,7 @@ def _kind_of(one: Raised) -> Cause:
     rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
     kind = _kind(f"{one.said}\n{rest}", is_own=one.is_own)
     if kind.name in _GENERAL and one.is_library and one.asserted is None:
-        where = one.frames.rpartition("\n")[2].replace("\\", "/")
+        where = one.frames.rpartition("\n")[2]
         return next((cause for cause, part in places() if f"/{part}" in where), kind)
     return kind
 
@@ -214,12 +220,13 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     end = line.offset + len(text)
     if best is not None:
         is_script = best.cause.whose == "script" and best.cause.level is Level.FAULT
-        if is_script and not is_error and _WARNS.search(text):
+        is_warning = is_script and _WARNS.search(text) is not None
+        if is_warning and _DEPRECATES.search(text):
             return None
-        is_survivable = best.cause.name in _SURVIVABLE or (
-            is_script and _WARNS.search(text) is not None
-        )
-        return Event(best.cause, line, _began([line]), {}, best.weight, end, is_survivable)
+        is_survivable = best.cause.name in _SURVIVABLE
+        said = {"error": text.strip()[:200]}
+        began = _began([line])
+        return Event(best.cause, line, began, said, best.weight, end, is_survivable, is_warning)
     said = {"error": text.strip()[:200]}
     form = next((cause for cause, pattern in forms() if pattern.search(text)), None)
     if form is not None:

@@ -169,7 +169,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         _message(lines, index),
         found["name"],
         f"{shown[0]['path']}:{shown[0]['line'] or '?'}" if shown else None,
-        "\n".join(frame[0] for frame in frames),
+        "\n".join(frame[0] for frame in frames).replace("\\", "/"),
         is_own=found["name"] in _OWN_FAULTS or is_script,
         is_library=bool(frames) and not is_script,
         asserted=None if found["message"] else _asserted(above),
