@@ -242,3 +242,93 @@ def test_a_library_that_is_done_without_loses_to_the_exception_that_ended_it(
     assert why(tmp_path, alone=missing).cause == "library-missing"
     (tmp_path / "alone.log").unlink()
     assert why(tmp_path, both=missing + SHAPE.format(line=7)).cause == "shape"
+
+
+LIBRARY = '  File "/opt/lib/python3.11/site-packages/{path}", line 7, in {name}\n    y()\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        # What is raised while cleaning up is not why.
+        (
+            TRACEBACK.format(line=7)
+            + "MemoryError\n\nDuring handling of the above exception, another exception occurred:\n\n"
+            + TRACEBACK.format(line=7)
+            + LIBRARY.format(path="torch/serialization.py", name="__exit__")
+            + "RuntimeError: [enforce fail at inline_container.cc:300] . unexpected pos 64 vs 8\n",
+            "host-allocation",
+        ),
+        # What the launcher says below is not the message.
+        (
+            TRACEBACK.format(line=7).replace("x()", "assert batch % cards == 0")
+            + "AssertionError\nERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1)\n",
+            "parallel-plan",
+        ),
+        (
+            TRACEBACK.format(line=7).replace("x()", "assert img is not None") + "AssertionError\n",
+            "data-broken",
+        ),
+        # The file that raised it tells what its words do not.
+        (
+            TRACEBACK.format(line=7)
+            + LIBRARY.format(path="torch/autograd/__init__.py", name="backward")
+            + "RuntimeError: blarg 17\n",
+            "autograd",
+        ),
+        # A worker's exception, not what reports it.
+        (
+            TRACEBACK.format(line=7)
+            + "KeyError: Caught KeyError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+            + '  File "/u/data.py", line 9, in load\n    return rows["label"]\nKeyError: \'label\'\n',
+            "key-missing",
+        ),
+        # `Empty` of a queue says nothing.
+        (
+            TRACEBACK.format(line=7)
+            + "_queue.Empty\n\nThe above exception was the direct cause of the following exception:\n\n"
+            + TRACEBACK.format(line=8)
+            + "RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly\n",
+            "worker-died",
+        ),
+        # Nobody waits for what is ignored.
+        (
+            "Exception ignored in: <function Env.__del__ at 0x7f>\n"
+            + TRACEBACK.format(line=7)
+            + "AttributeError: 'NoneType' object has no attribute 'dumps'\n",
+            "error-line",
+        ),
+    ],
+)
+def test_what_was_raised_is_told_by_what_says_most(tmp_path: Path, text: str, cause: str) -> None:
+    assert why(tmp_path, rank0="step 1\n" + text).cause == cause
+
+
+def test_a_notebooks_traceback_is_read_with_its_frames(tmp_path: Path) -> None:
+    verdict = why(
+        tmp_path,
+        cell="-----\nNameError                    Traceback (most recent call last)\n"
+        "Cell In[10], line 18\n     14 raise CUDA out of memory\n---> 18 trainer = Trainer(\n\n"
+        "File ~/env/lib/python3.10/site-packages/lib/trainer.py:150, in Trainer.__init__(self)\n"
+        "--> 150         isinstance(model, PeftModel)\n\nNameError: name 'PeftModel' is not defined\n",
+    )
+    assert (verdict.cause, verdict.whose) == ("optional-missing", "script")
+    assert (verdict.place or "").endswith("lib/trainer.py:150")
+
+
+def test_the_end_of_a_log_is_read_without_a_mark(tmp_path: Path) -> None:
+    line = "n1:7:9 [0] bootstrap.cc:7 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in\n"
+    assert why(tmp_path, rank0="step\n" * 50_000 + line).cause == "rank-setup"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "env {'HOSTNAME': 'n1', 'ASCEND_OPP_PATH': '/opp', 'HCCL_IF_IP': '10.0.0.7'}\n",
+        "export ASCEND_OPP_PATH=/usr/local/Ascend/opp\n",
+        "+ python train.py --plan 'must be divisible by' --size 7 --nproc_per_node 8\n",
+        "x.py:7: WARNING: foo is deprecated and was removed in bar 2.0\n",
+    ],
+)
+def test_settings_that_are_shown_are_no_faults(tmp_path: Path, line: str) -> None:
+    assert why(tmp_path, rank0=line).cause is None

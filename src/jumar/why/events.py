@@ -48,7 +48,8 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # Commands, environments and settings that are shown hold words of faults and are none.
 _SHOWN = re.compile(
-    r"(?:\s--?[A-Za-z][\w.-]*(?:[ =][^\s-]\S*)?){3}|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}=|'[A-Z][A-Z0-9_]+': '[^']*', '[A-Z][A-Z0-9_]+': "
+    r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
+    r"|'[A-Z][A-Z0-9_]+': '[^']*', '[A-Z][A-Z0-9_]+': "
 )
 _ERROR_WORD = re.compile(r"(?i)error|fail|exception|fatal|abort|what\(\)|assert")
 _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
@@ -169,8 +170,8 @@ def _of_exception(one: Raised, known: _Known) -> Event:
     if best is not None and best.cause.level >= Level.WRAPPER and one.asserted is not None:
         best = None
     cause = _kind_of(one) if best is None else best.cause
-    # What nobody waits for is not why a program ended.
-    is_hint = one.is_aside and best is None
+    # What nobody waits for is not why a program ended; and one without a word says nothing.
+    is_hint = best is None and (one.is_aside or (one.is_mute and cause.name == PYTHON_ERROR))
     if is_hint:
         cause = causes()[ERROR_LINE]
     return Event(
@@ -206,7 +207,7 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     line = lines[index]
     text = line.text
     is_error = _ERROR_WORD.search(text) is not None
-    if _WARNING.search(text) or _INFORMATION.match(text) or (_SHOWN.search(text) and not is_error):
+    if _is_no_fault(text) or (_SHOWN.search(text) and not is_error):
         return None
     here = [one for one in known if has(one.anchor, text)]
     start = max(index - 3, 0)
@@ -220,7 +221,9 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     end = line.offset + len(text)
     if best is not None:
         is_script = best.cause.whose == "script" and best.cause.level is Level.FAULT
-        is_warning = is_script and _WARNS.search(text) is not None
+        # Only what is said behind it is warned of.
+        head = text[: text.find(best.anchor)] if is_error else text
+        is_warning = is_script and _WARNS.search(head) is not None
         if is_warning and _DEPRECATES.search(text):
             return None
         is_survivable = best.cause.name in _SURVIVABLE
@@ -240,6 +243,14 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
             hint = causes()[ERROR_LINE]
         return Event(hint, line, _began([line]), said, 0, end, is_hint=True)
     return None
+
+
+def _is_no_fault(text: str) -> bool:
+    """Whether a line is a warning or an information, by what it calls itself."""
+    warning = _WARNING.search(text)
+    if warning is not None and _ERROR_LINE.search(text[: warning.start()]) is None:
+        return True
+    return _INFORMATION.match(text) is not None
 
 
 def _best(found: list[Signature]) -> Signature | None:

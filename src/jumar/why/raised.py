@@ -63,6 +63,8 @@ class Raised:
     """The code that raised it is that of a package."""
     asserted: str | None = None
     """The condition that did not hold, where nothing else is said."""
+    is_mute: bool = False
+    """It has no message."""
     is_effect: bool = False
     replaces: bool = False
     is_aside: bool = False
@@ -173,6 +175,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         is_own=found["name"] in _OWN_FAULTS or is_script,
         is_library=bool(frames) and not is_script,
         asserted=None if found["message"] else _asserted(above),
+        is_mute=not found["message"],
         is_effect=_CAUSED in before,
         replaces=_DURING in before,
         is_aside=any(word in before for word in _ASIDE),
