@@ -6,6 +6,8 @@ connection also wait for the round trip of its handshake. One thread serves all 
 program (`python slow_line.py PORT ROUND_TRIP_S`) it prints its own port."""
 
 import contextlib
+import heapq
+import itertools
 import selectors
 import socket
 import sys
@@ -96,6 +98,10 @@ class SlowLine:
         self._listener.setblocking(False)
         self._ways: dict[socket.socket, tuple[_Way, _Way]] = {}
         self._events: dict[socket.socket, int] = {}
+        self._touched: set[socket.socket] = set()
+        self._due: list[tuple[float, int, socket.socket]] = []
+        self._next_due: dict[socket.socket, float] = {}
+        self._order = itertools.count()
         self._ended = threading.Event()
         self.port: int = self._listener.getsockname()[1]
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -106,11 +112,15 @@ class SlowLine:
         while not self._ended.is_set():
             wait_s = 0.1 if next_s is None else max(0.0, min(0.1, next_s - time.monotonic()))
             for key, mask in self._selector.select(wait_s):
-                if key.fileobj is self._listener:
+                one = key.fileobj
+                assert isinstance(one, socket.socket)
+                if one is self._listener:
                     self._accept()
-                elif mask & selectors.EVENT_READ:
-                    out, _ = self._ways[key.fileobj]  # pyright: ignore[reportArgumentType]
+                    continue
+                out, _ = self._ways[one]
+                if mask & selectors.EVENT_READ:
                     out.take()
+                self._touched.add(one)
             next_s = self._pass_on()
         for one in [*self._ways, self._listener]:
             one.close()
@@ -136,23 +146,35 @@ class SlowLine:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._ways[one] = ways
             self._events[one] = 0
+            self._touched.add(one)
 
     def _pass_on(self) -> float | None:
-        now, soonest = time.monotonic(), None
-        for one, (out, back) in list(self._ways.items()):
-            due = back.give(now)
-            if due is not None:
-                soonest = due if soonest is None else min(soonest, due)
+        """Look at the connections that something happened to, or whose bytes are due now: both sides,
+        since what one takes lets the other send more."""
+        now = time.monotonic()
+        while self._due and self._due[0][0] <= now:
+            self._touched.add(heapq.heappop(self._due)[2])
+        ways = [self._ways[one] for one in self._touched if one in self._ways]
+        self._touched = {one for out, _ in ways for one in (out.source, out.target)}
+        is_full = {one: self._give(one, now) for one in self._touched if one in self._ways}
+        for one, full in is_full.items():
+            out, back = self._ways[one]
             if out.is_done and back.is_done:
                 self._drop(one)
                 continue
-            is_full = due is None and bool(back.under_way)
-            self._watch(
-                one,
-                (selectors.EVENT_READ if out.wants_more else 0)
-                | (selectors.EVENT_WRITE if is_full else 0),
-            )
-        return soonest
+            events = selectors.EVENT_READ if out.wants_more else 0
+            self._watch(one, events | (selectors.EVENT_WRITE if full else 0))
+        self._touched.clear()
+        return self._due[0][0] if self._due else None
+
+    def _give(self, one: socket.socket, now: float) -> bool:
+        """What is due; whether the socket takes no more now."""
+        _, back = self._ways[one]
+        due = back.give(now)
+        if due is not None and due != self._next_due.get(one):
+            self._next_due[one] = due
+            heapq.heappush(self._due, (due, next(self._order), one))
+        return due is None and bool(back.under_way)
 
     def _watch(self, one: socket.socket, events: int) -> None:
         before, self._events[one] = self._events[one], events
@@ -168,6 +190,7 @@ class SlowLine:
     def _drop(self, one: socket.socket) -> None:
         self._watch(one, 0)
         del self._ways[one], self._events[one]
+        self._next_due.pop(one, None)
         with contextlib.suppress(OSError):
             one.close()
 

@@ -113,19 +113,36 @@ def test_the_upload_of_a_file_that_has_changed_since_is_given_up(
 
 
 @pytest.mark.parametrize(
-    ("lanes", "most", "width"), [(1, 32, 8), (6, 32, 16), (100, 32, 32), (100, 12, 12), (100, 1, 1)]
+    ("lanes", "most", "width"),
+    [(1, 32, 16), (12, 32, 32), (100, 32, 32), (100, 12, 12), (100, 1, 1)],
 )
 def test_a_crew_grows_while_that_pays_and_never_beyond_its_limit(
     monkeypatch: pytest.MonkeyPatch, lanes: int, most: int, width: int
 ) -> None:
     """A line with so many lanes carries one MiB a second in each."""
-    made = Crew(most)
     now = [1.0]
     monkeypatch.setattr(crew.time, "monotonic", lambda: now[0])
-    for _ in range(1000):
-        made.carried(MIB)
+    made = Crew(most)
+    for _ in range(2000):
         now[0] += 1 / min(lanes, made.width)
+        made.carried(MIB)
     assert made.width == width
+
+
+def test_parts_that_arrive_together_are_no_sign_of_a_full_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts sent at the same time arrive at the same time, one second later: the first four say
+    nothing about the rate, and neither does what was under way when there became more."""
+    now = [1.0]
+    monkeypatch.setattr(crew.time, "monotonic", lambda: now[0])
+    made = Crew(32)
+    for _ in range(20):
+        now[0] += 1
+        for _ in range(made.width):
+            now[0] += 0.001
+            made.carried(8 * MIB)
+    assert made.width == 32
 
 
 def test_a_crew_begins_nothing_after_an_error_or_a_stop_and_works_on_for_others() -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+_GROUP = 4
 
 
 def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> list[R]:
@@ -24,15 +25,21 @@ def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> li
 
 def ahead(action: Callable[[T], R], items: Iterable[T], workers: int) -> Generator[R]:
     """`action` on each, results in order; a few are begun before they are asked for."""
-    begun: deque[Future[R]] = deque()
+
+    def act(group: list[T]) -> list[R]:
+        return [action(item) for item in group]
+
+    waiting = iter(items)
+    begun: deque[Future[list[R]]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="jumar-ahead") as pool:
         try:
-            for item in items:
-                begun.append(pool.submit(action, item))
-                if len(begun) > 4 * workers:
-                    yield begun.popleft().result()
+            # In groups: to hand over one item costs as much as to write a small file.
+            while group := list(islice(waiting, _GROUP)):
+                begun.append(pool.submit(act, group))
+                if len(begun) > 2 * workers:
+                    yield from begun.popleft().result()
             while begun:
-                yield begun.popleft().result()
+                yield from begun.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

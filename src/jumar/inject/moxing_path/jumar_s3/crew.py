@@ -13,9 +13,10 @@ from typing import Any, Callable, Deque, Generator, Iterable, List, Optional, Ty
 
 T = TypeVar("T")
 R = TypeVar("R")
-FIRST = 4
+FIRST = 8
 MOST = 32
-_JUDGED_BYTES = 4 << 20
+# Two parts each: what was under way when a number changed arrives at once and says nothing about it.
+_JUDGED_BYTES = 16 << 20
 _PAYS = 1.1
 _HARMS = 0.9
 
@@ -53,7 +54,7 @@ class Pace:
         self.width = min(first, most)
         self._judged = judged
         self._carried = 0
-        self._since = 0.0
+        self._since = time.monotonic()
         self._rate_before = 0.0
         self._is_settled = False
 
@@ -62,9 +63,6 @@ class Pace:
         if self._is_settled:
             return False
         now = time.monotonic()
-        if not self._since:
-            self._since = now
-            return False
         self._carried += count
         if self._carried < self.width * self._judged or now <= self._since:
             return False
@@ -81,7 +79,7 @@ class Pace:
 
     def begin(self) -> None:
         """Measure from now on: nothing was to be carried before."""
-        self._carried, self._since = 0, 0.0
+        self._carried, self._since = 0, time.monotonic()
 
     def limit(self, most: int) -> None:
         """Never more than this many."""
