@@ -2,7 +2,8 @@
 
 A session's output is compared by shape: ids, times, ports and the home may differ, `…` stands for
 anything, a line of `…` for any lines. A block after `<!-- not run: why -->` is left alone; a block
-whose fence names a `title=FILE` is written to that file."""
+whose fence names a `title=FILE` is written to that file. The same pages in Chinese (`NAME.zh-CN.md`)
+show the same."""
 
 import json
 import os
@@ -27,12 +28,16 @@ from jumar.spec.states import JobState
 ROOT = Path(__file__).parents[2]
 CHINESE = [ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.zh-CN.md"))]
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {*CHINESE})]
+TRANSLATED = [
+    page for page in PAGES if page.parent in (ROOT, ROOT / "docs/howto", ROOT / "docs/tutorial")
+]
 FENCE = re.compile(
     r"^(?P<skip><!-- not run: .+ -->\n\n?)?^```(?P<kind>\w+)(?: title=(?P<title>\S+))?\n"
     r"(?P<text>.*?)^```$",
     re.M | re.S,
 )
 ANY_FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
+COMMENT = re.compile(r"(?:^|[ \t]+)# .*$", re.M)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 HOME = "/home/ann/.jumar"
 ADDRESS = "http://127.0.0.1:7420"
@@ -200,13 +205,46 @@ def test_what_a_page_shows_happens(page: Path, shell: Shell) -> None:
                 )
 
 
-@pytest.mark.parametrize("page", CHINESE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_in_chinese_has_the_same_headings_and_commands(page: Path) -> None:
-    def shown(page: Path) -> tuple[list[str], list[str]]:
-        text = page.read_text("utf-8")
-        return ANY_FENCE.findall(text), re.findall(r"^#+ ", ANY_FENCE.sub("", text), re.M)
+def in_chinese(page: Path) -> Path:
+    return page.with_name(f"{page.stem}.zh-CN.md")
 
-    assert shown(page) == shown(page.with_name(page.name.replace(".zh-CN", "")))
+
+def outline_of(page: Path) -> tuple[list[str], list[str], list[str], int]:
+    """What a page and its translation have in common: blocks but for comments, depths of headings,
+    addresses of pictures, rows of tables."""
+    text = page.read_text("utf-8")
+    blocks = [COMMENT.sub("", block) for block in ANY_FENCE.findall(text)]
+    rest = ANY_FENCE.sub("", text)
+    rows = len(re.findall(r"^\|", rest, re.M))
+    return blocks, re.findall(r"^#+ ", rest, re.M), re.findall(r"!\[.+?\]\((.+?)\)", rest), rows
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_in_chinese_has_the_same_headings_and_commands(page: Path) -> None:
+    translation = in_chinese(page)
+    assert translation.exists(), f"{page.name} is not in Chinese: write {translation.name}"
+    assert outline_of(translation) == outline_of(page)
+    shown, told = (
+        set(re.findall(r"`[^`\n]+`", ANY_FENCE.sub("", one.read_text("utf-8"))))
+        for one in (page, translation)
+    )
+    assert shown <= told, f"{translation.name} does not mention: {sorted(shown - told)}"
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_both_languages_of_a_page_lead_to_each_other(page: Path) -> None:
+    translation = in_chinese(page)
+    assert f"[中文]({translation.name})" in page.read_text("utf-8")
+    assert f"[English]({page.name})" in translation.read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", CHINESE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_in_chinese_leads_to_others_in_chinese(page: Path) -> None:
+    english = page.with_name(page.name.replace(".zh-CN", ""))
+    assert english.exists(), f"{page.name} is the translation of no page"
+    for target, _ in LINK.findall(page.read_text("utf-8")):
+        if target.endswith(".md") and not target.endswith(".zh-CN.md") and target != english.name:
+            assert not in_chinese(page.parent / target).exists(), f"{page.name}: {target}"
 
 
 @pytest.mark.parametrize("page", [*PAGES, *CHINESE], ids=lambda page: str(page.relative_to(ROOT)))
@@ -219,6 +257,19 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(there.read_text("utf-8")), (
             f"{page.name}: {target}#{anchor}"
         )
+
+
+def test_a_translation_differs_in_words_and_comments_alone(tmp_path: Path) -> None:
+    def outline(text: str) -> object:
+        (tmp_path / "page.md").write_text(text, "utf-8")
+        return outline_of(tmp_path / "page.md")
+
+    english = outline("# Run\n```sh\njumar up   # once\n# then\njumar jobs\n```\n| a |\n")
+    assert english == outline("# 运行\n```sh\njumar up  # 一次\n# 然后\njumar jobs\n```\n| 甲 |\n")
+    assert english != outline("# 运行\n```sh\njumar up  # 一次\n# 然后\njumar job\n```\n| 甲 |\n")
+    assert english != outline("# 运行\n```sh\njumar up  # 一次\njumar jobs\n```\n| 甲 |\n")
+    assert english != outline("## 运行\n```sh\njumar up  # 一次\n# 然后\njumar jobs\n```\n| 甲 |\n")
+    assert english != outline("# 运行\n```sh\njumar up  # 一次\n# 然后\njumar jobs\n```\n")
 
 
 def test_anchors_are_those_of_the_headings() -> None:

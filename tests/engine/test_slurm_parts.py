@@ -312,7 +312,7 @@ def test_pending_reasons_are_said_in_words() -> None:
     said = [cause_sentence("pending", values, language) for language in ("en", "zh")]
     assert said == [
         "waiting in the queue of Slurm: your limit of cards is used up",
-        "正在 Slurm 的队列中等待：你可用的卡已用完",
+        "正在 Slurm 的队列中等待：您可用的卡已用完",
     ]
     odd = cause_sentence("pending", {**values, "error": "NewReason"}, "en")
     assert odd == "waiting in the queue of Slurm: NewReason"
