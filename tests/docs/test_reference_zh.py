@@ -1,4 +1,4 @@
-"""Every page of the reference has a twin in Chinese: the same headings, the same code, the same tables."""
+"""Every page of the reference has a twin in Chinese: the same headings, code, tables, names and figures."""
 
 import re
 from pathlib import Path
@@ -10,41 +10,64 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 ENGLISH = sorted({*REFERENCE.glob("*.md")} - {*REFERENCE.glob("*.zh-CN.md")})
 # What every command says about itself; tests/docs/test_reference.py compares it with the program.
 MADE = "<!-- Below: written by python tests/docs/cli_page.py --write -->\n"
+PAGES = pytest.mark.parametrize("page", ENGLISH, ids=lambda page: page.stem)
+# A span may be broken by the end of a line, never by an empty one.
+SPAN = re.compile(r"(?<!`)(`+)((?:(?!\n\n).)+?)\1(?!`)", re.S)
+LINK = re.compile(r"\]\([^)]*\)")
 
 
 def twin_of(page: Path) -> Path:
     return page.with_suffix(".zh-CN.md")
 
 
-def shape_of(page: Path) -> dict[str, list[str]]:
-    """What a page in another language keeps: headings' levels, code, rows and columns of tables."""
-    text = page.read_text("utf-8")
-    prose = ANY_FENCE.sub("", text)
-    return {
-        "headings": re.findall(r"^#+ ", prose, re.M),
-        "code": ANY_FENCE.findall(text.partition(MADE)[0]),
-        "tables": [
-            str(len(re.findall(r"(?<!\\)\|", row))) for row in re.findall(r"^\|.*", prose, re.M)
-        ],
-    }
+def sections_of(text: str) -> list[str]:
+    """What stands between the headings, without code blocks and without where links lead to."""
+    return re.split(r"^#+ .*$", LINK.sub("]", ANY_FENCE.sub("", text)), flags=re.M)
 
 
-@pytest.mark.parametrize("page", ENGLISH, ids=lambda page: page.stem)
+def names_in(section: str) -> set[str]:
+    return {" ".join(span.split()) for _, span in SPAN.findall(section)}
+
+
+def numbers_in(section: str) -> set[str]:
+    """Figures of two digits and more; smaller ones may be words."""
+    return set(re.findall(r"\d[\d,.]*\d", SPAN.sub("", section)))
+
+
+def columns_in(section: str) -> list[int]:
+    return [len(re.findall(r"(?<!\\)\|", row)) for row in re.findall(r"^\|.*", section, re.M)]
+
+
+@PAGES
 def test_a_page_has_its_twin_in_chinese(page: Path) -> None:
     twin = twin_of(page)
     assert twin.exists(), f"{page.name} has no page in Chinese"
-    assert shape_of(twin) == shape_of(page)
     for one, other, words in ((page, twin, "中文"), (twin, page, "English")):
-        third = one.read_text("utf-8").splitlines()[2]
-        assert third == f"[{words}]({other.name})"
+        assert one.read_text("utf-8").splitlines()[2] == f"[{words}]({other.name})"
+    english, chinese = page.read_text("utf-8"), twin.read_text("utf-8")
+    for shape in (
+        lambda text: re.findall(r"^#+ ", ANY_FENCE.sub("", text), re.M),
+        lambda text: ANY_FENCE.findall(text.partition(MADE)[0]),
+    ):
+        assert shape(chinese) == shape(english)
 
 
-def test_no_twin_is_alone() -> None:
-    assert {*REFERENCE.glob("*.zh-CN.md")} == {twin_of(page) for page in ENGLISH}
+@PAGES
+def test_a_page_in_chinese_has_the_same_names_and_figures(page: Path) -> None:
+    english = sections_of(page.read_text("utf-8"))
+    chinese = sections_of(twin_of(page).read_text("utf-8"))
+    for one, other in zip(english, chinese, strict=True):
+        assert columns_in(other) == columns_in(one)
+        assert names_in(other) == names_in(one)
+        assert numbers_in(other) == numbers_in(one)
 
 
-@pytest.mark.parametrize("page", ENGLISH, ids=lambda page: page.stem)
+@PAGES
 def test_a_page_in_chinese_leads_to_pages_in_chinese(page: Path) -> None:
     links = re.findall(r"\]\(([^):#]+\.md)\b", twin_of(page).read_text("utf-8"))
     others = {REFERENCE / link for link in links if not link.endswith(".zh-CN.md")} - {page}
     assert not [str(other) for other in others if twin_of(other).exists()]
+
+
+def test_no_twin_is_alone() -> None:
+    assert {*REFERENCE.glob("*.zh-CN.md")} == {twin_of(page) for page in ENGLISH}
