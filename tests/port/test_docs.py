@@ -64,7 +64,7 @@ def test_the_page_has_one_entry_for_each_code_and_no_other(language: str) -> Non
     said = attrgetter(language)
     page = PAGE if language == "en" else (DOCS / "reference/port-rules.zh-CN.md").read_text("utf-8")
     packages = {package.code for package in PACKAGES} | {NAMED_FOR_CUDA}
-    sections = re.findall(r"^## (JP\d+)(?:: |：)(.+)$", page, re.MULTILINE)  # noqa: RUF001
+    sections = re.findall(r"^## (JP\d+)(?:: |：)(.+)$", page, re.MULTILINE)
     rows = re.findall(r"^\| (JP\d+) \| ([^|]+) \|$", page, re.MULTILINE)
     told = [*sections, *rows]
     assert len(told) == len(dict(told))
