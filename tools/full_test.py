@@ -2,7 +2,7 @@
 
 A part that passed is not run again until something other than the page of results is committed, so
 a run that was interrupted or killed goes on where it stopped. Results are kept in `.make/`, and the
-page docs/reference/full-test.md is written from them after each part."""
+pages docs/reference/full-test.md and full-test.zh-CN.md are written from them after each part."""
 
 import argparse
 import fcntl
@@ -12,46 +12,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from full_test_page import PAGES, PASSED, Command, Part, Result, pages
+
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = "docs/reference/full-test.md"
-PASSED = "passed"
-INTRODUCTION = """\
-# The full test
-
-`make test` checks every promise at a small, fixed size. `make test-full` runs the full sizes below, part
-by part, and writes this page. An interrupted run continues where it stopped; parts that passed are not run
-again until the code changes. The output of each part is in `.make/full-test/`.
-
-"""
-Command = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Commands that must all end with 0, one after the other."""
-
-    name: str
-    size: str
-    commands: tuple[Command, ...]
-    limit_s: float = 2 * 3600
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a part ended, and at which commit."""
-
-    outcome: str
-    seconds: float
-    commit: str
-    date: str
 
 
 def _selftest(seed: int, *words: str) -> Command:
@@ -219,7 +190,7 @@ class Kept:
 
     def __init__(self, root: Path, parts: Sequence[Part]) -> None:
         self._path = root / ".make/full-test/results.json"
-        self._page = root / PAGE
+        self._root = root
         self._parts = parts
         self.commit = _tested_commit(root)
         self.results: dict[str, Result] = {}
@@ -237,25 +208,8 @@ class Kept:
         self.results[part.name] = Result(outcome, seconds, self.commit, date)
         values = {name: asdict(one) for name, one in self.results.items()}
         _replace(self._path, json.dumps(values, indent=1))
-        _replace(self._page, page(self._parts, self.results, self.commit))
-
-
-def page(parts: Sequence[Part], results: Mapping[str, Result], commit: str) -> str:
-    """The page of results, seen from `commit`."""
-    lines = [
-        f"Results at commit `{commit[:12]}`:\n",
-        "| part | size | result | seconds | commit | date |",
-        "|---|---|---|---|---|---|",
-    ]
-    for part in parts:
-        result = results.get(part.name)
-        if result is None:
-            told = "not run at this commit | | |"
-        else:
-            here = "" if result.commit == commit else "not run at this commit; before: "
-            told = f"{here}{result.outcome} | {result.seconds:.0f} | `{result.commit[:12]}` | {result.date}"
-        lines.append(f"| {part.name} | {part.size} | {told} |")
-    return INTRODUCTION + "\n".join(lines) + "\n"
+        for path, text in pages(self._parts, self.results, self.commit).items():
+            _replace(self._root / path, text)
 
 
 def _replace(path: Path, text: str) -> None:
@@ -267,7 +221,7 @@ def _replace(path: Path, text: str) -> None:
 
 def _git(root: Path, *words: str) -> str:
     done = subprocess.run(
-        ["git", *words, "--", ".", f":!{PAGE}"],
+        ["git", *words, "--", ".", *(f":!{page}" for page in PAGES.values())],
         cwd=root,
         check=True,
         capture_output=True,
@@ -278,7 +232,7 @@ def _git(root: Path, *words: str) -> str:
 
 
 def _tested_commit(root: Path) -> str:
-    """The last commit of anything but the page: to commit the results makes them no older."""
+    """The last commit of anything but the pages: to commit the results makes them no older."""
     if _git(root, "status", "--porcelain", "--untracked-files=no"):
         raise SystemExit("error: commit your changes first; a result belongs to a commit")
     return _git(root, "log", "-1", "--format=%H")

@@ -1,10 +1,11 @@
 """Prints what every command says about itself, as the second part of docs/reference/cli.md.
 
-A program of its own, since click keeps how a command was first asked for help. To write the page
-anew: `python tests/docs/cli_page.py --write`."""
+A program of its own, since click keeps how a command was first asked for help; in the language of
+LC_ALL. To write the pages in both languages anew: `python tests/docs/cli_page.py --write`."""
 
+import os
+import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +13,9 @@ import click
 
 from jumar.cli.app import COMMANDS, root
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+PAGES = {"C.UTF-8": REFERENCE / "cli.md", "zh_CN.UTF-8": REFERENCE / "cli.zh-CN.md"}
+"""The page of each LC_ALL."""
 MARK = "<!-- Below: written by python tests/docs/cli_page.py --write -->\n"
 
 
@@ -30,14 +33,22 @@ def generated() -> str:
     settings = cast("dict[str, Any]", root.context_settings)
     with click.Context(root, info_name="jumar", **settings) as context:
         return "".join(
-            help_of(name, cast("click.Command", import_module(entry.module).command), context)
-            for name, entry in COMMANDS.items()
+            help_of(name, cast("click.Command", root.get_command(context, name)), context)
+            for name in COMMANDS
         )
+
+
+def write() -> None:
+    """Each page by a program of its own."""
+    for locale, page in PAGES.items():
+        program, environment = (sys.executable, __file__), {**os.environ, "LC_ALL": locale}
+        said = subprocess.run(program, env=environment, check=True, capture_output=True, text=True)
+        written = page.read_text("utf-8").partition(MARK)[0]
+        page.write_text(written + MARK + said.stdout, "utf-8")
 
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        written = PAGE.read_text("utf-8").partition(MARK)[0]
-        PAGE.write_text(written + MARK + generated(), "utf-8")
+        write()
     else:
         sys.stdout.write(generated())

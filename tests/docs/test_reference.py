@@ -2,12 +2,15 @@
 
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
 import urllib.request
 from dataclasses import fields
 from pathlib import Path
+
+import pytest
 
 from jumar.client import Client
 from jumar.settings import Settings
@@ -18,12 +21,20 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 MARK = "<!-- Below: written by python tests/docs/cli_page.py --write -->\n"
 
 
-def test_cli_page_is_what_the_commands_say() -> None:
+@pytest.mark.parametrize(
+    ("page", "locale"), [("cli.md", "C.UTF-8"), ("cli.zh-CN.md", "zh_CN.UTF-8")]
+)
+def test_cli_page_is_what_the_commands_say(page: str, locale: str) -> None:
     generator = Path(__file__).with_name("cli_page.py")
     said = subprocess.run(
-        [sys.executable, generator], check=True, capture_output=True, text=True, timeout=180
+        [sys.executable, generator],
+        env={**os.environ, "LC_ALL": locale},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=180,
     )
-    _, mark, shown = (REFERENCE / "cli.md").read_text("utf-8").partition(MARK)
+    _, mark, shown = (REFERENCE / page).read_text("utf-8").partition(MARK)
     assert mark, "the page has lost the line that its generated part begins with"
     assert shown == said.stdout, f"write it anew: python {generator} --write"
 

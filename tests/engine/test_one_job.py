@@ -1,10 +1,11 @@
 """One job file, unchanged, on every engine: the same ranks, variables, files and causes.
 
-The table in docs/reference/engines.md is made here: JUMAR_WRITE=1 pytest tests/engine/test_one_job.py"""
+The pages docs/reference/engines.md and engines.zh-CN.md are made here: JUMAR_WRITE=1 pytest tests/engine/test_one_job.py"""
 
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from jumar.engine.local.engine import LocalEngine
 from jumar.engine.slurm.asking import Slurm
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.spec.states import AttemptState
+from jumar.words.reasons import cause_sentence
 
 JOB = """
 name: one
@@ -58,11 +60,49 @@ ENGINES = (
     pytest.param("volcano", marks=pytest.mark.full),
     pytest.param("real", marks=pytest.mark.full),
 )
-_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "engines.md"
+_REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 _ANY = frozenset({"MASTER_PORT", "JUMAR_DEADLINE", "JUMAR_JOB_ID"})
 _OWN = ("attempts", "home", "logs/slurm.log", "code/__pycache__", "python", "ran-in")
 """What an engine keeps for itself, and the home that a container has."""
 Seen = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The words of the page around what the engines have shown."""
+
+    before: str
+    cases: str
+    variables: str
+    files: str
+
+
+_ENGLISH = Frame(
+    """\
+# One job on every engine
+
+[中文](engines.zh-CN.md)
+
+Made by `tests/engine/test_one_job.py`, which runs this job file, unchanged, on the local engine, on Slurm, and on
+Kubernetes with and without Volcano (a double of its API that runs the pods), and compares what follows.
+""",
+    "| case | state | cause | reason |",
+    "| variable | rank 0 | rank 1 |",
+    "Files of the first case, beside what the platform keeps in `attempts/`:",
+)
+_CHINESE = Frame(
+    """\
+# 同一任务在各个引擎上
+
+[English](engines.md)
+
+本页由 `tests/engine/test_one_job.py` 生成：它把下面这份任务文件原样运行在本机引擎、Slurm，以及使用和不使用 Volcano 的 Kubernetes
+（会真正运行 Pod 的 API 替身）上，并比较以下各项。
+""",
+    "| 情形 | 状态 | 原因 | 说明 |",
+    "| 变量 | rank 0 | rank 1 |",
+    "第一种情形的文件，平台在 `attempts/` 中保存的除外：",
+)
 
 
 @pytest.fixture(params=ENGINES)
@@ -138,36 +178,27 @@ def test_one_job_is_the_same_everywhere(
     assert shown["fails"]["end"][:2] == ("failed", "exit-code")
     assert shown["waits"]["end"][:2] == ("stopped", "stopped")
     assert shown["missing"]["end"][:2] == ("failed", "missing-command")
-    page = _page(first)
-    if os.environ.get("JUMAR_WRITE"):
-        _PAGE.write_text(page, "utf-8")
-    assert _PAGE.read_text("utf-8") == page, "make it anew with JUMAR_WRITE=1"
+    for name, frame in (("engines.md", _ENGLISH), ("engines.zh-CN.md", _CHINESE)):
+        page = _page(first, frame)
+        if os.environ.get("JUMAR_WRITE"):
+            (_REFERENCE / name).write_text(page, "utf-8")
+        assert (_REFERENCE / name).read_text("utf-8") == page, "make it anew with JUMAR_WRITE=1"
 
 
-def _page(shown: dict[str, Seen]) -> str:
+def _page(shown: dict[str, Seen], frame: Frame) -> str:
     """Of one engine: the test says that it is that of all."""
     ranks = shown["good"]["ranks"]
     names = [name for name in ranks[0]["variables"] if name not in CASES]
-    lines = [
-        "# One job on every engine",
-        "",
-        "Made by `tests/engine/test_one_job.py`, which runs this job file, unchanged, on the local engine, on Slurm, and on",
-        "Kubernetes with and without Volcano (a double of its API that runs the pods), and compares what follows.",
-        "",
-        "```yaml",
-        JOB.strip(),
-        "```",
-        "",
-        "| case | state | cause | reason |",
-        "|---|---|---|---|",
-    ]
+    lines = [frame.before, "```yaml", JOB.strip(), "```", "", frame.cases, "|---|---|---|---|"]
     for case, seen in shown.items():
-        state, cause, _, _, reason = seen["end"]
+        state, cause, values, _, reason = seen["end"]
+        if frame is _CHINESE:
+            reason = cause_sentence(cause, values, "zh")
         lines.append(f"| {case} | {state} | `{cause}` | {reason} |")
-    lines += ["", "| variable | rank 0 | rank 1 |", "|---|---|---|"]
+    lines += ["", frame.variables, "|---|---|---|"]
     for name in names:
         values = [f"`{one['variables'].get(name, '')}`".replace("``", "") for one in ranks]
         lines.append(f"| `{name}` | {' | '.join(values)} |")
-    lines += ["", "Files of the first case, beside what the platform keeps in `attempts/`:", ""]
+    lines += ["", frame.files, ""]
     lines += [f"- `{path}`" for path in shown["good"]["files"]]
     return "\n".join(lines) + "\n"

@@ -1,6 +1,7 @@
 """The documentation under test: each diff of the rules page is what the rules do."""
 
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -58,20 +59,23 @@ def test_a_code_means_one_thing() -> None:
     assert named == set(codes)
 
 
-def test_the_page_has_one_entry_for_each_code_and_no_other() -> None:
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_page_has_one_entry_for_each_code_and_no_other(language: str) -> None:
+    said = attrgetter(language)
+    page = PAGE if language == "en" else (DOCS / "reference/port-rules.zh-CN.md").read_text("utf-8")
     packages = {package.code for package in PACKAGES} | {NAMED_FOR_CUDA}
-    sections = re.findall(r"^## (JP\d+): (.+)$", PAGE, re.MULTILINE)
-    rows = re.findall(r"^\| (JP\d+) \| ([^|]+) \|$", PAGE, re.MULTILINE)
+    sections = re.findall(r"^## (JP\d+)(?:: |：)(.+)$", page, re.MULTILINE)
+    rows = re.findall(r"^\| (JP\d+) \| ([^|]+) \|$", page, re.MULTILINE)
     told = [*sections, *rows]
     assert len(told) == len(dict(told))
-    expected = {code: words.en for code, words in titles().items() if code not in packages}
+    expected = {code: said(words) for code, words in titles().items() if code not in packages}
     assert dict(told) == expected
-    assert set(re.findall(r"^\| (JP\d+) \| [^|]+ \| [^|]+ \|$", PAGE, re.MULTILINE)) == packages
+    assert set(re.findall(r"^\| (JP\d+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)) == packages
     for package in PACKAGES:
-        assert f"| {package.code} | `{package.module}` | {package.now.advice.en} |" in PAGE
+        assert f"| {package.code} | `{package.module}` | {said(package.now.advice)} |" in page
         for version, facts in package.before:
-            row = f"| `{package.module}` | {'.'.join(map(str, version))} | {facts.why.en} |"
-            assert row in PAGE
+            row = f"| `{package.module}` | {'.'.join(map(str, version))} | {said(facts.why)} |"
+            assert row in page
 
 
 def test_the_pages_name_only_options_that_the_command_has() -> None:

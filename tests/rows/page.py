@@ -1,16 +1,20 @@
 """Sets the states in docs/reference/tutorials.md: a step is done when a `test_row_NN_…` does it.
 
-To write the page anew after adding a test: `python tests/rows/page.py --write`. The words of the
-page are written by hand."""
+To write the page, and its twin in Chinese, anew after adding a test: `python tests/rows/page.py
+--write`. The words of the pages are written by hand."""
 
 import re
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tutorials.md"
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "reference").glob("tutorials*.md"))
 ROW = re.compile(r"^\| (?P<number>\d+) \|(?P<step>[^|]*\|[^|]*)\| (?P<state>\w+) \|", re.M)
 TEST = re.compile(r"^def test_row_(\d\d)_", re.M)
-COUNT = re.compile(r"^\d+ of \d+ steps are done", re.M)
+COUNTS = {
+    re.compile(r"^\d+ of \d+ steps are done", re.M): "{done} of {all} steps are done",
+    re.compile(r"^\d+ 个步骤中已完成 \d+ 个", re.M): "{all} 个步骤中已完成 {done} 个",
+}
+CHINESE = {"yes": "是", "no": "否"}
 
 
 def tested() -> set[int]:
@@ -25,15 +29,21 @@ def current(page: str) -> str:
 
     def row(found: re.Match[str]) -> str:
         state = "yes" if int(found["number"]) in done else "no"
+        if found["state"] in CHINESE.values():
+            state = CHINESE[state]
         return f"| {found['number']} |{found['step']}| {state} |"
 
     rows = len(ROW.findall(page))
-    return COUNT.sub(f"{len(done)} of {rows} steps are done", ROW.sub(row, page))
+    page = ROW.sub(row, page)
+    for count, words in COUNTS.items():
+        page = count.sub(words.format(done=len(done), all=rows), page)
+    return page
 
 
 if __name__ == "__main__":
-    text = current(PAGE.read_text("utf-8"))
-    if "--write" in sys.argv:
-        PAGE.write_text(text, "utf-8")
-    else:
-        sys.stdout.write(text)
+    for path in PAGES:
+        text = current(path.read_text("utf-8"))
+        if "--write" in sys.argv:
+            path.write_text(text, "utf-8")
+        else:
+            sys.stdout.write(text)

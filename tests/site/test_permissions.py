@@ -1,4 +1,5 @@
-"""Every file and socket of a site, tried by everybody: the table in docs/reference/permissions.md."""
+"""Every file and socket of a site, tried by everybody: the table in docs/reference/permissions.md
+and its twin in Chinese."""
 
 import json
 import shlex
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from tests.site.conftest import CLEAN, Host, new_id, until
 
-_PAGE = Path(__file__).parents[2] / "docs/reference/permissions.md"
+_PAGES = sorted((Path(__file__).parents[2] / "docs/reference").glob("permissions*.md"))
 # Whoever runs this says what it can do; nothing is changed.
 _PROBE = """
 import json, os, socket, stat, sys
@@ -56,9 +57,10 @@ def test_everybody_may_what_the_page_says(site: Host) -> None:
     rows = [
         f"| {' | '.join((f'`{name}`', *one))} |" for name, *one in zip(names, *found, strict=True)
     ]
-    page = _PAGE.read_text()
-    table = page[page.index("|---") :].partition("\n")[2].strip().splitlines()
-    assert table == rows, "the page should have:\n" + "\n".join(rows)
+    for path in _PAGES:
+        page = path.read_text("utf-8")
+        table = page[page.index("|---") :].partition("\n")[2].strip().splitlines()
+        assert table == rows, f"{path.name} should have:\n" + "\n".join(rows)
 
 
 def _paths(site: Host, job: str) -> list[Path]:

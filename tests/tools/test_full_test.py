@@ -1,5 +1,6 @@
 """The runner behind `make test-full`, on small parts in a repository of its own."""
 
+import json
 import os
 import re
 import signal
@@ -35,6 +36,7 @@ class Checkout:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.page = folder / "docs/reference/full-test.md"
+        self.chinese = folder / "docs/reference/full-test.zh-CN.md"
         self.git("init", "-q")
         (folder / ".gitignore").write_text(".make/\nran\ngo\nruns\n")
 
@@ -114,6 +116,8 @@ def test_what_passed_is_not_run_again_until_the_code_changes(checkout: Checkout)
     assert checkout.ran()[4:] == ["b1", "b2"]
     assert checkout.row("a")[1] == "not run at this commit; before: passed"
     assert checkout.row("a")[3] != checkout.row("b")[3]
+    assert "| a | size of a | 该提交尚未运行；此前：通过 |" in checkout.chinese.read_text("utf-8")
+    assert "| b | size of b | 通过 |" in checkout.chinese.read_text("utf-8")
 
 
 def test_a_killed_run_goes_on_where_it_stopped(checkout: Checkout) -> None:
@@ -188,19 +192,23 @@ def test_listing_and_changes_that_are_not_committed_run_nothing(checkout: Checko
     assert not checkout.page.exists()
 
 
-def test_the_page_has_every_part_of_this_project() -> None:
-    listed = subprocess.run(
-        [sys.executable, "-c", "import full_test; print(*[p.name for p in full_test.PARTS])"],
+def test_the_pages_are_made_of_the_parts_of_this_project() -> None:
+    """Their results may be of any day; all else is as `full_test_page.py` has it."""
+    program = "import json, full_test; print(json.dumps(full_test.pages(full_test.PARTS, {}, '')))"
+    made = subprocess.run(
+        [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(TOOLS)},
         check=True,
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
     )
-    rows = re.findall(
-        r"^\| ([a-z0-9-]+) \|", (ROOT / "docs/reference/full-test.md").read_text(), re.M
-    )
-    assert rows[1:] == listed.stdout.split()
+    rows = re.compile(r"^(\| [^|]+ \| [^|]+ \|).*", re.M)
+    for path, page in json.loads(made.stdout).items():
+        shown = re.sub(r"`[0-9a-f]{12}`(?=[ :：])", "``", (ROOT / path).read_text("utf-8"))
+        assert rows.sub(r"\1", shown) == rows.sub(r"\1", page), path
+        for name, size in re.findall(r"^\| ([a-z0-9-]+) \| ([^|]+) \|", page, re.M)[1:]:
+            assert ".zh-CN" not in path or re.search("[一-鿿]", size), f"{name} is not in Chinese"
 
 
 @pytest.mark.full

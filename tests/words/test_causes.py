@@ -197,3 +197,17 @@ def test_the_reference_names_every_cause_with_its_values() -> None:
     for cause, forms in FORMS.items():
         names = dict.fromkeys(name for form in forms for name in form)
         assert f"| `{cause}` | {', '.join(f'`{name}`' for name in names)} |" in page
+
+
+def test_the_reference_in_chinese_has_the_sentences_of_the_catalogue() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/spec.zh-CN.md").read_text("utf-8")
+    for cause, forms in FORMS.items():
+        names = dict.fromkeys(name for form in forms for name in form)
+        row = f"| `{cause}` | {', '.join(f'`{name}`' for name in names)} | "
+        [shown] = [line for line in page.splitlines() if line.startswith(row)]
+        said = {
+            sentence.replace("{who}", "…")
+            for form in forms
+            for sentence in templates("zh", "cause", cause, form).values()
+        }
+        assert shown.removeprefix(row).removesuffix(" |") in said
