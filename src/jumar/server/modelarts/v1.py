@@ -109,7 +109,7 @@ async def list_jobs(
     def read() -> dict[str, Any]:
         catalogue = _catalogue(by)
         newest = by.kept.newest_versions(by.project, by.user.name)
-        jobs = [by.job(kept.job_id) for kept in newest if BOARD not in kept.asked.annotations]
+        jobs = by.jobs(one.job_id for one in newest if BOARD not in one.asked.annotations)
         shown = [
             _shown(catalogue, record, kept)
             for record, kept in jobs
@@ -168,7 +168,7 @@ async def versions(by: By, number: Number) -> Response:
     def read() -> dict[str, Any]:
         catalogue = _catalogue(by)
         record, _ = _latest(by, number)
-        found = [by.job(kept.job_id) for kept in reversed(by.kept.versions(number))]
+        found = by.jobs(kept.job_id for kept in reversed(by.kept.versions(number)))
         return {
             "is_success": True,
             "job_id": number,
