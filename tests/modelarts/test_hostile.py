@@ -66,6 +66,8 @@ def test_what_is_not_signed_by_a_user_is_refused(server: Running, ann: Signer) -
     assert is_refused(ann("GET", path, ak="@platform"), 401, gate)
     for minutes in (-20, -16, 16):
         assert is_refused(ann("GET", path, at=time.time() + 60 * minutes), 401, gate)
+    old = ann("GET", path, at=time.time() - 1200)[1]["error_msg"]
+    assert old.endswith("server's time; hint: set the clock of the client")
     for minutes in (-14, 14):
         assert ann("GET", path, at=time.time() + 60 * minutes)[0] == 200
     made = body()
