@@ -20,9 +20,11 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisException
 from schemathesis import GenerationMode
 from tests.modelarts.conftest import Signer
 from tests.server.conftest import Running, serving
+from urllib3.exceptions import HTTPError
 
 from jumar.client import Client
 from jumar.modelarts.signing import Signed, authorization, date_header
@@ -120,6 +122,7 @@ def ask(door: Door, cases: Any, tally: Tally, *, examples: int, number: int) -> 
         deadline=None,
         database=None,
         phases=[Phase.generate, Phase.shrink],
+        report_multiple_bugs=False,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     @given(case=cases, is_known=st.booleans())
@@ -148,8 +151,8 @@ def walk(door: Door, *, examples: int, number: int, until: float) -> Tally:
             continue
         try:
             ask(door, either(operation.as_strategy), tally, examples=examples, number=number)
-        except (AssertionError, OSError) as error:
-            tally.faults.append(f"{operation.label}: {error}"[:2000])
+        except (AssertionError, OSError, HTTPError, HypothesisException) as error:
+            tally.faults.append(f"{operation.label}: {type(error).__name__}: {error}"[:2000])
     return tally
 
 
