@@ -127,8 +127,9 @@ def ask(door: Door, cases: Any, tally: Tally, *, examples: int, number: int) -> 
     )
     @given(case=cases, is_known=st.booleans())
     def run(case: Any, is_known: bool) -> None:
-        if is_known:
-            for name in set(case.path_parameters or ()) & set(door.known):
+        for name in set(case.path_parameters or ()) & set(door.known):
+            # In another's project every call ends before it begins.
+            if is_known or name == "project_id":
                 case.path_parameters[name] = door.known[name]
         status = door.send(case)
         tally.answers[status] += 1
