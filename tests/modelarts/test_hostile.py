@@ -40,10 +40,12 @@ def _signer(server: Running, user: str) -> Signer:
         return Signer(client.modelarts_keys())
 
 
-def body(name: str = "digits", flavor: str = "modelarts.kat1.xlarge") -> dict[str, Any]:
+def body(
+    name: str = "digits", flavor: str = "modelarts.kat1.xlarge", **algorithm: Any
+) -> dict[str, Any]:
     return {
         "metadata": {"name": name},
-        "algorithm": {"command": "python train.py"},
+        "algorithm": {"command": "python train.py", **algorithm},
         "spec": {"resource": {"flavor_id": flavor}},
     }
 
