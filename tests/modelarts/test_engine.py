@@ -51,12 +51,15 @@ from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import EngineFailed, NotFound, SubmitRefused
 from jumar.jobs.folders import Folder, read_folders
 from jumar.launch.jobdir.files import JobDir
-from jumar.modelarts.account import Account
+from jumar.modelarts.account import Account, new_account, save_account
+from jumar.server.process.engines import engines_of
+from jumar.settings import Settings
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
 from jumar.spec.states import AttemptState, JobState
 from jumar.store.credentials import StoreConfig
 from jumar.store.places import make_bucket
+from jumar.store.users import UserStores
 
 
 @pytest.fixture(scope="module")
@@ -345,3 +348,19 @@ def test_a_bad_network_loses_no_job_and_makes_none_twice(
     line.close()
     assert log_of(attempt) == "all of it\n"
     assert [one.name for one in jobs_of(far, attempt)] == [f"jumar-{attempt.job_id}-1"]
+
+
+def test_a_server_started_after_a_login_has_the_engine_whoever_starts_it(tmp_path: Path) -> None:
+    def names(engine: str = "local") -> tuple[str, ...]:
+        settings = Settings(home=tmp_path, engine=engine)
+        return engines_of(settings, UserStores(tmp_path), None, None, lambda _: {}).names
+
+    assert names() == ("local",)
+    known = new_account(
+        region="cn-north-4", endpoint="", obs_endpoint="", project_id="0a1b", bucket="lab"
+    )
+    save_account(tmp_path, replace(known, access_key="AK", secret_key="SK"))
+    assert names() == ("local", "modelarts")
+    assert names("modelarts") == ("modelarts",)
+    save_account(tmp_path, None)
+    assert names() == ("local",)

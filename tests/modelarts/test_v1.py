@@ -78,6 +78,8 @@ def test_what_is_told_of_a_version_names_spec_and_engine(server: Running) -> Non
         "PyTorch-1.4.0-python3.6",
         "obs://lab/data/",
     )
+    by_v2 = ann.signer("GET", f"/training-jobs/{made['resource_id']}")[1]
+    assert by_v2["spec"]["resource"]["flavor_id"] == "modelarts.vm.gpu.v100"
     use = ann("GET", f"{place}/pod/worker-0.log/metric-statistic?metrics=CpuUsage,MemUsage")
     assert {one["metric"] for one in use["metrics"]} == {"cpuUsage", "memUsage"}
     for wrong in (
