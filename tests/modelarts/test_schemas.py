@@ -2,6 +2,7 @@
 size, each operation as every kind of caller, is a program: `tests.modelarts.schemas`."""
 
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 import schemathesis
@@ -17,7 +18,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
 
 def check(door: Door) -> None:
     tally = Tally()
-    schema = schemathesis.openapi.from_dict(door.description)
+    schema: Any = schemathesis.openapi.from_dict(door.description)
     ask(door, either(schema.as_strategy), tally, examples=25, number=1)
     assert tally.answers
 
