@@ -128,6 +128,11 @@ PARTS = (
         ),
     ),
     Part(
+        "schemas",
+        "every operation of both APIs 40 times, signed in and not, with what fits its description or nearly does: no 5xx",
+        ((sys.executable, "-m", "tests.modelarts.schemas", "--examples", "40", "--minutes", "60"),),
+    ),
+    Part(
         "blame",
         "60 failures over 2 nodes x 2 ranks with gloo, the right rank and node named in all",
         ((sys.executable, "-m", "tests.launch.blame", "--count", "60"),),

@@ -56,7 +56,7 @@ class Line:
             asked = _whole(near)
             if asked:
                 fate = self.fate if isinstance(self.fate, str) else self.fate(asked)
-                if fate == "whole" and _is_create(asked) and self.lost_creates:
+                if fate == "whole" and is_create(asked) and self.lost_creates:
                     self.lost_creates -= 1
                     fate = "lost"
                 self.met[fate] += 1
@@ -87,7 +87,8 @@ class Line:
             return _whole(there)
 
 
-def _is_create(asked: bytes) -> bool:
+def is_create(asked: bytes) -> bool:
+    """Whether a request asks for a job."""
     return asked.startswith(b"POST ") and b"/training-jobs HTTP" in asked
 
 

@@ -41,7 +41,7 @@ from tests.engine.test_contract import (
 from tests.engine.test_contract import (
     test_the_reason_is_the_cause_in_english as test_the_reason_is_the_cause_in_english,
 )
-from tests.modelarts.line import Line
+from tests.modelarts.line import Line, is_create
 from tests.server.conftest import Running, serving
 
 from jumar.client import Client
@@ -51,12 +51,15 @@ from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import EngineFailed, NotFound, SubmitRefused
 from jumar.jobs.folders import Folder, read_folders
 from jumar.launch.jobdir.files import JobDir
-from jumar.modelarts.account import Account
+from jumar.modelarts.account import Account, new_account, save_account
+from jumar.server.process.engines import engines_of
+from jumar.settings import Settings
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
 from jumar.spec.states import AttemptState, JobState
 from jumar.store.credentials import StoreConfig
 from jumar.store.places import make_bucket
+from jumar.store.users import UserStores
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +194,40 @@ def test_new_keys_are_taken_up_and_a_log_comes_whole_however_much_it_is(
     assert Path(JobDir(str(attempt.directory), 1).log(0, 0)).read_bytes() == text
 
 
+def test_keys_that_are_replaced_while_a_create_is_unanswered_lose_no_job(
+    tmp_path: Path, far: Running, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jumar.engine.modelarts.errand._LONGEST_PAUSE_S", 0.2)
+    line = Line(far.url)
+    known = account(far, line.url)
+    engine = ModelArtsEngine(tmp_path, lambda: known, stores=stores(far), poll_s=0.05)
+    created: list[bytes] = []
+
+    def lost(asked: bytes) -> str:
+        """The create is carried out and nobody is told; then the line is down."""
+        if is_create(asked) and not created:
+            created.append(asked)
+            return "lost"
+        return "cut" if created else "whole"
+
+    line.fate = lost
+    engine.start(attempt)
+    wait_for(lambda: line.met["lost"] == 1 and line.met["cut"] > 0, "the answer is lost")
+    with Client(far.url, far.token("ann")) as client:
+        fresh = client.modelarts_keys(renew=True)
+    met = line.met["whole"]
+    line.fate = "whole"
+    wait_for(lambda: line.met["whole"] > met + 2, "the old keys are refused")
+    assert state(engine, attempt) is AttemptState.STARTING
+    known = replace(known, access_key=fresh.ak, secret_key=fresh.sk)
+    wait_for(lambda: state(engine, attempt) is AttemptState.RUNNING, "it is found")
+    assert len(jobs_of(far, attempt)) == 1
+    far.finish(running_there(engine, far, attempt), cause=Cause.DONE)
+    assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+    engine.close()
+    line.close()
+
+
 def test_it_is_pending_while_there_are_no_cards(
     case: tuple[ModelArtsEngine, Finish], far: Running, tmp_path: Path
 ) -> None:
@@ -311,3 +348,19 @@ def test_a_bad_network_loses_no_job_and_makes_none_twice(
     line.close()
     assert log_of(attempt) == "all of it\n"
     assert [one.name for one in jobs_of(far, attempt)] == [f"jumar-{attempt.job_id}-1"]
+
+
+def test_a_server_started_after_a_login_has_the_engine_whoever_starts_it(tmp_path: Path) -> None:
+    def names(engine: str = "local") -> tuple[str, ...]:
+        settings = Settings(home=tmp_path, engine=engine)
+        return engines_of(settings, UserStores(tmp_path), None, None, lambda _: {}).names
+
+    assert names() == ("local",)
+    known = new_account(
+        region="cn-north-4", endpoint="", obs_endpoint="", project_id="0a1b", bucket="lab"
+    )
+    save_account(tmp_path, replace(known, access_key="AK", secret_key="SK"))
+    assert names() == ("local", "modelarts")
+    assert names("modelarts") == ("modelarts",)
+    save_account(tmp_path, None)
+    assert names() == ("local",)

@@ -15,6 +15,7 @@ from tests.server.conftest import Running, serving
 from jumar.client import Client
 from jumar.modelarts.signing import Signed, authorization, date_header
 from jumar.server.modelarts.chores import Chores
+from jumar.spec.causes import Cause
 from jumar.spec.states import AttemptState, JobState
 
 
@@ -39,11 +40,13 @@ def _signer(server: Running, user: str) -> Signer:
         return Signer(client.modelarts_keys())
 
 
-def body(name: str = "digits", **algorithm: Any) -> dict[str, Any]:
+def body(
+    name: str = "digits", flavor: str = "modelarts.kat1.xlarge", **algorithm: Any
+) -> dict[str, Any]:
     return {
         "metadata": {"name": name},
         "algorithm": {"command": "python train.py", **algorithm},
-        "spec": {"resource": {"flavor_id": "modelarts.kat1.xlarge"}},
+        "spec": {"resource": {"flavor_id": flavor}},
     }
 
 
@@ -65,6 +68,8 @@ def test_what_is_not_signed_by_a_user_is_refused(server: Running, ann: Signer) -
     assert is_refused(ann("GET", path, ak="@platform"), 401, gate)
     for minutes in (-20, -16, 16):
         assert is_refused(ann("GET", path, at=time.time() + 60 * minutes), 401, gate)
+    old = ann("GET", path, at=time.time() - 1200)[1]["error_msg"]
+    assert old.endswith("server's time; hint: set the clock of the client")
     for minutes in (-14, 14):
         assert ann("GET", path, at=time.time() + 60 * minutes)[0] == 200
     made = body()
@@ -151,6 +156,10 @@ def test_jobs_of_others_do_not_exist(server: Running, ann: Signer, bob: Signer) 
     server.site.service.groups.add("vision", "bob")
     assert is_refused(bob("GET", f"/training-jobs/{job}"), 403)
     assert is_refused(bob("GET", f"/training-jobs/{job}", project="vision"), 404)
+    assert bob("POST", "/training-job-searches", {}, project="vision")[1]["total"] == 0
+    assert bob("GET", "/training-job-names", query="job_name=secret", project="vision")[1] == {
+        "is_duplicate": False
+    }
     server.site.service.groups.remove("vision", "bob")
     assert bob("GET", f"/training-jobs/{job}")[0] == 200
 
@@ -294,6 +303,11 @@ def test_states_and_quota_as_the_client_knows_them(server: Running, ann: Signer)
     server.wait(job, JobState.RUNNING)
     phases.add(ann("GET", place)[1]["status"]["phase"])
     assert phases <= {"Pending", "Creating", "Running"}
+    waits = ann("POST", "/training-jobs", body("wide", flavor="modelarts.kat1.8xlarge"))[1]
+    told = ann("GET", f"/training-jobs/{waits['metadata']['id']}")[1]["status"]
+    # A client that follows the finer word goes on waiting at this one alone.
+    assert (told["phase"], told["secondary_phase"]) == ("Pending", "Queuing")
+    ann("DELETE", f"/training-jobs/{waits['metadata']['id']}")
     server.finish(job, AttemptState.FAILED, exit_code=3)
     status = ann("GET", place)[1]["status"]
     assert status["phase"] == "Failed"
@@ -301,3 +315,43 @@ def test_states_and_quota_as_the_client_knows_them(server: Running, ann: Signer)
     assert is_refused(ann("POST", f"{place}/actions", {"action_type": "terminate"}), 409)
     assert ann("GET", "/training-quotas", query="resource=job-num")[1]["quotas"][0]["used"] >= 0
     assert ann("GET", "/training-job-names", query="job_name=states")[1] == {"is_duplicate": True}
+
+
+def test_lists_are_sorted_and_filtered_as_asked(server: Running, ann: Signer) -> None:
+    for name in ("list b", "list c", "list a"):
+        job = ann("POST", "/training-jobs", body(name))[1]["metadata"]["id"]
+        server.finish(job, cause=Cause.DONE)
+    ours = {"key": "name", "operator": "like", "value": ["list "]}
+
+    def names(**more: Any) -> list[str]:
+        asked = {"filters": [ours, *more.pop("filters", [])], **more}
+        found = ann("POST", "/training-job-searches", asked)[1]
+        assert found["count"] == len(found["items"])
+        return [one["metadata"]["name"].removeprefix("list ") for one in found["items"]]
+
+    assert names() == ["a", "c", "b"]
+    assert names(sort_by="name") == ["c", "b", "a"]
+    assert names(sort_by="name", order="asc", offset=1, limit=1) == ["b"]
+    assert names(sort_by="no such", order="asc") == ["b", "c", "a"]
+    but_b = {"key": "name", "operator": "not", "value": ["list b"]}
+    assert names(filters=[but_b]) == ["a", "c"]
+    assert names(filters=[{"key": "phase", "operator": "not", "value": ["Completed"]}]) == []
+
+
+def test_events_are_those_of_the_time_and_words_asked_for(server: Running, ann: Signer) -> None:
+    job = ann("POST", "/training-jobs", body("events"))[1]["metadata"]["id"]
+    server.finish(job, cause=Cause.DONE)
+    place = f"/training-jobs/{job}/events"
+
+    def total(**query: Any) -> int:
+        return ann("GET", place, query=urlencode(query))[1]["total"]
+
+    every = total()
+    last = ann("GET", place)[1]["events"][0]["time"]
+    assert every == total(start_time="0", end_time=str(int(time.time() * 1000) + 60_000))
+    assert 0 < total(start_time=last) < every
+    assert total(end_time="1") == 0
+    assert total(pattern="created by ann") == 1
+    assert total(pattern="never") == 0
+    for wrong in ("x", "2026-99-01", "9" * 65):
+        assert is_refused(ann("GET", place, query=f"start_time={wrong}"), 400)

@@ -78,6 +78,8 @@ def test_what_is_told_of_a_version_names_spec_and_engine(server: Running) -> Non
         "PyTorch-1.4.0-python3.6",
         "obs://lab/data/",
     )
+    by_v2 = ann.signer("GET", f"/training-jobs/{made['resource_id']}")[1]
+    assert by_v2["spec"]["resource"]["flavor_id"] == "modelarts.vm.gpu.v100"
     use = ann("GET", f"{place}/pod/worker-0.log/metric-statistic?metrics=CpuUsage,MemUsage")
     assert {one["metric"] for one in use["metrics"]} == {"cpuUsage", "memUsage"}
     for wrong in (
@@ -93,6 +95,25 @@ def test_what_is_told_of_a_version_names_spec_and_engine(server: Running) -> Non
             {"job_name": "told", "config": {**config, **wrong}},
             status=400,
         )
+
+
+def test_jobs_are_listed_by_the_field_asked_for(server: Running) -> None:
+    bob = V1(server, "bob")
+    for name in ("sort b", "sort c", "sort a"):
+        bob(
+            "POST",
+            "/training-jobs",
+            {"job_name": name, "config": {"user_command": "x", "spec_id": 101}},
+        )
+
+    def names(query: str) -> str:
+        found = bob("GET", f"/training-jobs?search_content=sort{query}")["jobs"]
+        return "".join(one["job_name"][-1] for one in found)
+
+    assert names("") == names("&sortBy=none") == "acb"
+    assert names("&sortBy=job_name") == "cba"
+    assert names("&sortBy=job_name&order=asc&per_page=1&page=2") == "b"
+    assert bob("GET", "/built-in-algorithms")["models"] == []
 
 
 def test_configurations_are_kept_by_name_for_their_user(server: Running) -> None:

@@ -80,6 +80,11 @@ def save_account(home: Path, account: Account | None) -> Path:
     return path
 
 
+def has_account(home: Path) -> bool:
+    """Whether somebody has logged in from this home."""
+    return (home / ACCOUNT_FILE).exists()
+
+
 def load_account(home: Path) -> Account:
     """The account; NotFound with how to give one."""
     values: dict[str, Any] = read_private(home / ACCOUNT_FILE)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from jumar.errors import BadInput
 from jumar.modelarts.catalogue import Catalogue, Engine, Flavor
 from jumar.modelarts.wanted import usual_dir
 from jumar.spec.devices import DeviceKind, DeviceRequest
@@ -22,6 +23,8 @@ PHASES = {
     JobState.TIMED_OUT: "Terminated",
     JobState.LOST: "Abnormal",
 }
+# Where the finer word is another one: a client that waits ends at a word that it does not know.
+_SECONDARY = {"Pending": "Queuing", "Abnormal": "Lost"}
 V1_STATUS = {
     JobState.QUEUED: 7,
     JobState.STARTING: 7,
@@ -126,9 +129,10 @@ def _status(job: JobRecord, now: float) -> dict[str, Any]:
     if last is not None and last.state.is_final:
         code = last.exit_code if last.exit_code is not None else -1
         statuses = [{"task": tasks[0], "exit_code": code, "message": last.reason or ""}]
+    phase = PHASES[job.state]
     return {
-        "phase": PHASES[job.state],
-        "secondary_phase": PHASES[job.state],
+        "phase": phase,
+        "secondary_phase": _SECONDARY.get(phase, phase),
         "duration": duration_ms(job, now),
         "start_time": milliseconds(job.started_at),
         "tasks": tasks,
@@ -166,6 +170,27 @@ def events_of(job: JobRecord) -> list[dict[str, str]]:
 def _event(time_s: float, message: str, *, is_bad: bool) -> dict[str, str]:
     level = _LEVELS[is_bad]
     return {"time": _clock(time_s), "level": level, "source": "jumar", "message": message}
+
+
+def milliseconds_in(text: str) -> int | None:
+    """A time that a client gives: milliseconds, or a date and time; None where it gives none."""
+    if not text:
+        return None
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        return milliseconds(datetime.fromisoformat(text).astimezone(UTC).timestamp())
+    except (ValueError, OverflowError) as error:
+        raise BadInput(
+            f"{text[:64]!r} is no time",
+            hint="give milliseconds since 1970, or 2026-01-31T12:00:00Z",
+        ) from error
+
+
+def is_between(clock: str, since: int | None, until: int | None) -> bool:
+    """Whether the time of an event is in a span, of which either side may be open."""
+    at = milliseconds_in(clock) or 0
+    return (since is None or at >= since) and (until is None or at <= until)
 
 
 def stages_of(job: JobRecord) -> dict[str, Any]:

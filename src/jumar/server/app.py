@@ -43,7 +43,16 @@ from jumar.server.edge.exchange import error_answer, http_error, invalid_request
 from jumar.server.edge.guard import Guard
 from jumar.server.edge.site import API, Site
 from jumar.server.hub.door import PREFIXES, HubDoor
-from jumar.server.modelarts import description, keys, v1, v1_boards, v1_configs, v2, v2_logs
+from jumar.server.modelarts import (
+    description,
+    keys,
+    v1,
+    v1_boards,
+    v1_configs,
+    v2,
+    v2_logs,
+    v2_search,
+)
 from jumar.server.web import error_page, mount_pages
 from jumar.spec.job import JobSpec
 
@@ -95,7 +104,7 @@ def create_app(site: Site) -> FastAPI:
     ):
         app.include_router(cast("APIRouter", module.router), prefix=API)
     app.include_router(keys.router)
-    for module in (v1, v1_boards, v1_configs, v2, v2_logs):
+    for module in (v1, v1_boards, v1_configs, v2, v2_logs, v2_search):
         # Another's API, with a description of its own.
         app.include_router(module.router, include_in_schema=False)
     app.include_router(description.router, include_in_schema=False)

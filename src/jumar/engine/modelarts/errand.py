@@ -89,6 +89,8 @@ class Errand:
         self._places = Places(bucket, attempt.job_id)
         self._woken = threading.Event()
         self._is_there = False
+        # A create that may have been sent by whoever ran before: nobody else would look after that job.
+        self._may_be_there = "create" in memory.read()
         self.seen = self._observation(AttemptState.STARTING)
         name = f"modelarts-{attempt.job_id}-{attempt.number}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -149,10 +151,11 @@ class Errand:
                     return name
             except Away as error:
                 log.info("job %s: %s", self._attempt.job_id, error)
+                self._may_be_there = True
             except NotSignedIn:
-                if age_s < _STALE_S / 2:
+                if age_s < _STALE_S / 2 and not self._may_be_there:
                     raise
-                # Too old by the clock there, and soon by ours.
+                # Too old by the clock there, and soon by ours; or the keys were replaced meanwhile.
             # It may be there all the same; a second one must not be.
             found = self._settled()
             if found is not None:
@@ -330,7 +333,8 @@ class Errand:
                 return act()
             except JumarError as error:
                 # A job that is there is not given up for a key that was replaced, or a wrong clock.
-                is_locked_out = self._is_there and isinstance(error, NotSignedIn | NotAllowed)
+                is_ours = self._is_there or self._may_be_there
+                is_locked_out = is_ours and isinstance(error, NotSignedIn | NotAllowed)
                 if not error.is_passing and not is_locked_out:
                     raise
                 if self._stop_asked() is not None and not self._is_asked_for():

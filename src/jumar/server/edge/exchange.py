@@ -82,7 +82,7 @@ _VENDOR_WORDS = {NotSignedIn.code: "Incorrect IAM authentication information: "}
 def _modelarts_error(values: dict[str, str | None], status: int) -> Response:
     # Its clients know 400 for all that is wrong with what they sent.
     status = 400 if status == BadInput.status else status
-    words = " ".join(filter(None, (values["message"], values["hint"])))
+    words = "; hint: ".join(filter(None, (values["message"], values["hint"])))
     code = str(values["code"])
     body = {
         "is_success": False,

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -78,6 +79,14 @@ class Caller:
         if hidden or not may_open(self.user, record.user):
             raise unknown
         return record, kept
+
+    def jobs(self, job_ids: Iterable[str]) -> list[tuple[JobRecord, KeptJob]]:
+        """Those of the jobs that there are: one of a list may be removed while the list is made."""
+        found: list[tuple[JobRecord, KeptJob]] = []
+        for job_id in job_ids:
+            with suppress(JobNotFound):
+                found.append(self.job(job_id))
+        return found
 
     async def once(self, act: Callable[[], tuple[int, Any]]) -> Response:
         """What `act` answers, or what it answered when this same request came before."""

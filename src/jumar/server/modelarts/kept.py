@@ -141,6 +141,13 @@ class Kept:
         with self._database.read() as connection:
             return [_kept_job(row) for row in connection.execute(_JOINED.where(wanted))]
 
+    def hidden_in(self, project: str) -> frozenset[str]:
+        """Jobs that are not to be shown in a project: they are deleted, or another project's."""
+        other = modelarts_jobs.c.is_deleted | (modelarts_jobs.c.project != project)
+        with self._database.read() as connection:
+            query = select(modelarts_jobs.c.job_id).where(other)
+            return frozenset(connection.execute(query).scalars())
+
     def forget_old(self, now: float) -> None:
         """Drop answers that nobody can ask for again, and what is kept of jobs that are gone."""
 

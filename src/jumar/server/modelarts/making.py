@@ -48,7 +48,7 @@ def make_job(
     kept = KeptJob(
         job_id=record.id,
         project=by.project,
-        asked=_asked(wanted),
+        asked=_asked(wanted, catalogue),
         series=series,
         log_url=wanted.log_url,
     )
@@ -93,18 +93,22 @@ def _code(by: Caller, wanted: TrainingJob) -> StoredCode | None:
     return code
 
 
-def _asked(wanted: TrainingJob) -> Asked:
+def _asked(wanted: TrainingJob, catalogue: Catalogue) -> Asked:
     def dumped(part: Any) -> dict[str, Any]:
         return part.model_dump(exclude_none=True, exclude_unset=True)
 
     algorithm = dumped(wanted.algorithm)
     # They may be secrets; the job's own record has them, masked where it is shown.
     algorithm.pop("environments", None)
+    spec = dumped(wanted.spec)
+    if wanted.spec.resource.flavor_id:
+        # By its name, also where v1 gave a number.
+        spec["resource"]["flavor_id"] = catalogue.flavor(wanted.spec.resource.flavor_id).id
     return Asked(
         description=wanted.metadata.description or "",
         annotations=wanted.metadata.annotations or {},
         algorithm=algorithm,
-        spec=dumped(wanted.spec),
+        spec=spec,
     )
 
 

@@ -28,6 +28,7 @@ from jumar.spec.records import JobRecord
 router = APIRouter(tags=["modelarts"], prefix="/v1/{project_id}")
 Number = Annotated[int, Path(ge=0, lt=1 << 62)]
 _LOG_FILE = "worker-0.log"
+_SORTED_BY = frozenset({"job_name", "job_desc", "status", "duration", "start_time"})
 BODIES = (V1Job, V1Version, V1Words)
 
 
@@ -102,20 +103,23 @@ async def list_jobs(
     order: Annotated[str, Query(max_length=8)] = "desc",
     status: Annotated[str, Query(max_length=64)] = "",
     search_content: Annotated[str, Query(max_length=64)] = "",
+    sort_by: Annotated[str, Query(max_length=64, alias="sortBy")] = "create_time",
 ) -> Response:
     """Each by its newest version, newest first unless `order` is `asc`. `status`: numbers, with | between
-    them; `search_content`: a part of the name."""
+    them; `search_content`: a part of the name; `sortBy`: a field of what is shown."""
 
     def read() -> dict[str, Any]:
         catalogue = _catalogue(by)
         newest = by.kept.newest_versions(by.project, by.user.name)
-        jobs = [by.job(kept.job_id) for kept in newest if BOARD not in kept.asked.annotations]
+        jobs = by.jobs(one.job_id for one in newest if BOARD not in one.asked.annotations)
         shown = [
             _shown(catalogue, record, kept)
             for record, kept in jobs
             if search_content in record.name
             and (not status or str(V1_STATUS[record.state]) in status.split("|"))
         ]
+        if sort_by in _SORTED_BY:
+            shown.sort(key=lambda one: one[sort_by], reverse=True)
         if order == "asc":
             shown.reverse()
         part = shown[(page - 1) * per_page : page * per_page]
@@ -168,7 +172,7 @@ async def versions(by: By, number: Number) -> Response:
     def read() -> dict[str, Any]:
         catalogue = _catalogue(by)
         record, _ = _latest(by, number)
-        found = [by.job(kept.job_id) for kept in reversed(by.kept.versions(number))]
+        found = by.jobs(kept.job_id for kept in reversed(by.kept.versions(number)))
         return {
             "is_success": True,
             "job_id": number,
@@ -271,3 +275,9 @@ async def specs(by: By) -> Response:
 async def engines(by: By) -> Response:
     """From the site's catalogue."""
     return answer(v1_engines(await run_in_threadpool(_catalogue, by)))
+
+
+@router.get("/built-in-algorithms", summary="Algorithms that need no code")
+async def algorithms(by: By) -> Response:
+    """There are none here: those of the gallery are the vendor's own."""
+    return answer({"is_success": True, "model_total_count": 0, "models": []})

@@ -109,7 +109,7 @@ async def list_boards(
 
     def read() -> dict[str, Any]:
         kept = by.kept.newest_versions(by.project, by.user.name)
-        jobs = [by.job(one.job_id) for one in kept if BOARD in one.asked.annotations]
+        jobs = by.jobs(one.job_id for one in kept if BOARD in one.asked.annotations)
         shown = [_shown(by, request, *one) for one in jobs if search_content in one[0].name]
         if status:
             shown = [one for one in shown if str(one["status"]) in status.split("|")]

@@ -9,16 +9,15 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from jumar.errors import BadInput
 from jumar.modelarts.catalogue import load_catalogue
 from jumar.modelarts.told import (
-    PHASES,
     Asked,
     engines_answer,
     events_of,
     flavors_answer,
+    is_between,
     job_answer,
-    milliseconds,
+    milliseconds_in,
     stages_of,
     task_name,
 )
@@ -29,33 +28,14 @@ from jumar.server.modelarts.kept import Edit, KeptAnswer
 from jumar.server.modelarts.logs import metrics_in
 from jumar.server.modelarts.making import delete_job, devices_of, make_job
 from jumar.server.modelarts.v2_logs import Order
-from jumar.spec.records import JobSummary
 
 router = APIRouter(tags=["modelarts"], prefix="/v2/{project_id}")
-MOST_ROWS = 50
-_PAGE_ROWS = 1000
 
 
 class Action(BaseModel):
     """What is to be done with a job."""
 
     action_type: Literal["terminate"]
-
-
-class _Filter(BaseModel):
-    key: Annotated[str, Field(max_length=64)]
-    operator: Literal["equal", "in", "like", "between"] = "equal"
-    value: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=100)] = []
-
-
-class Search(BaseModel):
-    """Which jobs are asked for."""
-
-    offset: Annotated[int, Field(ge=0, le=1 << 31)] | None = 0
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = MOST_ROWS
-    sort_by: Annotated[str, Field(max_length=64)] | None = "create_time"
-    order: Literal["asc", "desc"] | None = "desc"
-    filters: Annotated[list[_Filter], Field(max_length=20)] | None = None
 
 
 class _Notes(BaseModel):
@@ -110,7 +90,7 @@ class Batch(BaseModel):
     jobs: Annotated[list[_Item], Field(min_length=1, max_length=100)]
 
 
-BODIES = (TrainingJob, Edition, Batch, Action, Search)
+BODIES = (TrainingJob, Edition, Batch, Action)
 
 
 @router.post(
@@ -208,84 +188,6 @@ async def act_on(by: By, job: str) -> Response:
     return await by.once(act)
 
 
-@router.post("/training-job-searches", summary="List training jobs", openapi_extra=takes(Search))
-async def search(by: By) -> Response:
-    """One's own jobs of this project, newest first."""
-    return answer(await run_in_threadpool(_search, by))
-
-
-def _search(by: Caller) -> dict[str, Any]:
-    wanted = by.read(Search)
-    offset, limit = wanted.offset or 0, wanted.limit or MOST_ROWS
-    found = [job for job in _own_jobs(by) if all(_fits(job, one) for one in wanted.filters or ())]
-    if wanted.order == "asc":
-        found.reverse()
-    hidden = {kept.job_id for kept in by.kept.to_do() if kept.is_deleted}
-    found = [job for job in found if job.id not in hidden]
-    items: list[dict[str, Any]] = []
-    for job in found[offset : offset + limit]:
-        kept = by.kept.job(job.id)
-        asked = kept.asked if kept is not None else Asked()
-        items.append(job_answer(by.site.service.get(job.id), asked, time.time()))
-    return {
-        "total": len(found),
-        "count": len(items),
-        "limit": limit,
-        "offset": offset,
-        "sort_by": "create_time",
-        "order": wanted.order or "desc",
-        "items": items,
-    }
-
-
-def _own_jobs(by: Caller) -> list[JobSummary]:
-    found: list[JobSummary] = []
-    before = None
-    while True:
-        page = by.site.service.page(user=by.user.name, before=before, limit=_PAGE_ROWS)
-        found += page.jobs
-        before = page.next_before
-        if before is None:
-            return found
-
-
-def _fits(job: JobSummary, wanted: _Filter) -> bool:
-    values = {
-        "id": job.id,
-        "name": job.name,
-        "user_name": job.user,
-        "phase": PHASES[job.state],
-        "create_time": str(milliseconds(job.created_at)),
-    }
-    actual = values.get(wanted.key)
-    if actual is None:
-        raise BadInput(f"filters: {wanted.key!r} is no key", hint=f"keys are {', '.join(values)}")
-    if wanted.operator == "like":
-        return any(part in actual for part in wanted.value)
-    if wanted.operator == "between":
-        if len(wanted.value) != 2 or not all(one.isdecimal() for one in wanted.value):
-            raise BadInput("filters: between needs two numbers")
-        low, high = (int(one[:20]) for one in wanted.value)
-        return actual.isdecimal() and low <= int(actual) <= high
-    return actual in wanted.value
-
-
-@router.get("/training-job-names", summary="Whether a name is taken")
-async def is_taken(by: By, job_name: Annotated[str, Query(max_length=128)] = "") -> Response:
-    """Whether one of the user's jobs is called so."""
-    jobs = await run_in_threadpool(_own_jobs, by)
-    return answer({"is_duplicate": any(job.name == job_name for job in jobs)})
-
-
-@router.get("/training-quotas", summary="How many jobs may run")
-async def quotas(by: By, resource: Annotated[str, Query(max_length=64)] = "") -> Response:
-    """Jobs that have not ended, and how many there may be."""
-    jobs = await run_in_threadpool(_own_jobs, by)
-    used = sum(not job.state.is_final for job in jobs)
-    found = [{"resource": "job-num", "quota": 1000, "used": used}]
-    return answer({"quotas": [one for one in found if resource in ("", one["resource"])]})
-
-
 @router.get("/training-jobs/{job}/tasks", summary="The tasks of a training job")
 async def tasks(by: By, job: str) -> Response:
     """One per node."""
@@ -317,10 +219,20 @@ async def events(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     order: Order = "desc",
     level: Annotated[str, Query(max_length=16)] = "",
+    pattern: Annotated[str, Query(max_length=256)] = "",
+    start_time: Annotated[str, Query(max_length=64)] = "",
+    end_time: Annotated[str, Query(max_length=64)] = "",
 ) -> Response:
-    """Newest first, unless told otherwise."""
+    """Newest first, unless told otherwise. `pattern`: a part of the message."""
     record, _ = await run_in_threadpool(by.job, job)
-    found = [one for one in events_of(record) if level in ("", one["level"])]
+    since, until = (milliseconds_in(one) for one in (start_time, end_time))
+    found = [
+        event
+        for event in events_of(record)
+        if level in ("", event["level"])
+        and pattern in event["message"]
+        and is_between(event["time"], since, until)
+    ]
     if order != "asc":
         found.reverse()
     part = found[offset : offset + limit]

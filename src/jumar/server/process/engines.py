@@ -16,7 +16,7 @@ from jumar.engine.site.engine import SiteEngine
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.engines import Engines
-from jumar.modelarts.account import load_account
+from jumar.modelarts.account import has_account, load_account
 from jumar.people.unix import UnixPeople
 from jumar.root.program import Site as RootSite
 from jumar.settings import Settings
@@ -51,15 +51,19 @@ def engines_of(
         ),
         "modelarts": lambda: ModelArtsEngine(settings.home, partial(load_account, settings.home)),
     }
+    names = settings.engines or ("local",)
     if shared is not None:
         makers = {"local": makers["local"]}
-    for name in settings.engines:
+    elif has_account(settings.home):
+        # A server that `jumar run --engine modelarts` started may be started again by hand, and its jobs go on.
+        names = tuple(dict.fromkeys((*names, "modelarts")))
+    for name in names:
         if name not in makers:
             raise HomeUnusable(
                 f"the engine {name!r} is not offered here",
                 hint="engines: local; slurm, kubernetes and modelarts for a person's own server",
             )
-    return Engines(*(makers[name]() for name in settings.engines or ("local",)))
+    return Engines(*(makers[name]() for name in names))
 
 
 def _no_hub(_job: str) -> dict[str, str]:
