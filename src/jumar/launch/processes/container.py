@@ -42,6 +42,24 @@ while [ -n "$asked" ] && [ $code -gt 128 ] && kill -0 -1 2>/dev/null; do
 done
 exit $code
 """
+# A client that is killed takes nothing with it but its end of the input.
+_HELD = r"""
+umask 077
+mkdir -p "$1" && ln -sfn "$2" "$1/{place}" || exit
+folder=$1
+shift 2
+exec 3<&0 </dev/null
+"$@" 3<&- &
+child=$!
+{{ while read -r line; do :; done <&3; kill $child; sleep 3; kill -9 $child; }} >/dev/null 2>&1 &
+watcher=$!
+exec 3<&-
+wait $child
+code=$?
+kill $watcher
+rm -rf "$folder"
+exit $code
+"""
 _ANY_SHELL = 'if command -v bash >/dev/null; then exec bash -c "$0"; fi; exec sh -c "$0"'
 _OF_CLIENT = frozenset(("PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "DBUS_SESSION_BUS_ADDRESS"))
 APPTAINERS = ("apptainer", "singularity")
@@ -162,6 +180,21 @@ def entered(enter: Sequence[str], argv: Sequence[str], *, terminal: bool) -> Lis
     flag = " -i" if terminal else ""
     shell = f"if command -v bash >/dev/null; then exec bash{flag}; fi; exec sh{flag}"
     return [program, verb, *options, *rest, *(argv or [_SHELL, "-c", shell])]
+
+
+def folder_in(enter: Sequence[str]) -> str:
+    """Where a program beside a rank begins."""
+    flag = "--workdir="
+    return next((word[len(flag) :] for word in enter if word.startswith(flag)), "/")
+
+
+def held(
+    enter: Sequence[str], argv: Sequence[str], short: str, shared: str, place: str
+) -> List[str]:
+    """As `entered`, for a program that ends when the client's input does. In there, `short` is a folder of
+    its own, in which `place` leads to `shared`, a folder of both sides: paths of sockets must be short."""
+    words = [_SHELL, "-c", _HELD.format(place=place), "jumar", short, shared, *argv]
+    return entered(enter, words, terminal=False)
 
 
 def variables_of(words: Sequence[str]) -> Dict[str, str]:

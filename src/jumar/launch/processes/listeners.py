@@ -4,7 +4,9 @@ connected to it."""
 import os
 import socket
 import struct
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Set
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional
+
+from jumar.launch.processes.process import Identity, identify, is_alive
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _LISTENS = "0A"
@@ -28,23 +30,49 @@ def listeners(port: Optional[int] = None) -> List[Listener]:
     return [one for one in found if port is None or one.port == port]
 
 
-def held_by(pids: Iterable[int]) -> Set[int]:
-    """The inodes of the sockets that these processes have open; others' cannot be seen."""
-    found: Set[int] = set()
+class Holder(NamedTuple):
+    """A process that has a socket open."""
+
+    who: Identity
+    descriptor: str
+    """Which of its own that is."""
+
+
+def holders(inodes: Iterable[int], pids: Iterable[int]) -> Dict[int, Holder]:
+    """By the inode of a socket, one of these processes that has it open. No more of them are looked at than
+    it takes; those of others cannot be seen."""
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    found: Dict[int, Holder] = {}
     for pid in pids:
-        folder = f"/proc/{pid}/fd"
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            continue
-        for name in names:
-            try:
-                target = os.readlink(os.path.join(folder, name))
-            except OSError:
-                continue
-            if target.startswith("socket:["):
-                found.add(int(target[8:-1]))
+        who = identify(pid)
+        for name in _descriptors(pid) if who is not None else ():
+            inode = wanted.get(_target(pid, name))
+            if inode is not None and who is not None:
+                found.setdefault(inode, Holder(who, name))
+        if len(found) == len(wanted):
+            break
     return found
+
+
+def still_holds(holder: Holder, inode: int) -> bool:
+    """Whether it has that socket open as before; quick."""
+    is_so = _target(holder.who.pid, holder.descriptor) == f"socket:[{inode}]"
+    # Afterwards: what was just read may have been another's by then.
+    return is_so and is_alive(holder.who)
+
+
+def _descriptors(pid: int) -> List[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return []
+
+
+def _target(pid: int, descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except OSError:
+        return ""
 
 
 def _read(path: str) -> Iterator[Listener]:

@@ -1,0 +1,49 @@
+"""What the host of an endpoint finds out about its job, and what it starts for it."""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.node.side_programs import program_of
+from jumar.launch.processes.listeners import holders, listeners, still_holds
+from jumar.launch.processes.network import Network
+from jumar.launch.processes.spawn import Program
+
+
+def test_a_listener_is_its_process_s_only_as_long_as_that_has_it() -> None:
+    def pids() -> Iterator[int]:
+        yield os.getppid()
+        yield os.getpid()
+        # Where many processes run, to look at all of them for each connection would take long.
+        raise AssertionError("one more was looked at than it takes")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        (one,) = listeners(port)
+        found = holders([one.inode], pids())
+        assert found[one.inode].who.pid == os.getpid()
+        assert still_holds(found[one.inode], one.inode)
+        assert not still_holds(found[one.inode], one.inode + 1)
+        descriptor = listening.fileno()
+    assert not still_holds(found[one.inode], one.inode)
+    assert listeners(port) == []
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert other.fileno() == descriptor
+        assert not still_holds(found[one.inode], one.inode)
+    assert holders([one.inode], [os.getpid(), 0]) == {}
+
+
+@pytest.mark.parametrize("name", ["jupyter", "tensorboard"])
+def test_programs_are_in_the_network_of_the_job(name: str, tmp_path: Path) -> None:
+    path = {"PATH": os.path.dirname(sys.executable), "JUPYTER_TOKEN": "of a notebook"}
+    network = Network("/proc/1/ns/net", None)
+    rank = Program(["sleep", "9"], path, str(tmp_path), "", network=network)
+    made = program_of(name, JobDir(str(tmp_path), 1), rank, str(tmp_path / "private"))
+    assert made is not None
+    assert (made.network, made.directory) == (network, str(tmp_path))
+    assert "JUPYTER_TOKEN" not in made.environment
