@@ -10,6 +10,7 @@ import pytest
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.node.side_programs import program_of
+from jumar.launch.processes import listeners as listening
 from jumar.launch.processes.listeners import holders, listeners, still_holds
 from jumar.launch.processes.network import Network
 from jumar.launch.processes.spawn import Program
@@ -36,6 +37,24 @@ def test_a_listener_is_its_process_s_only_as_long_as_that_has_it() -> None:
         assert other.fileno() == descriptor
         assert not still_holds(found[one.inode], one.inode)
     assert holders([one.inode], [os.getpid(), 0]) == {}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::"])
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_listeners_are_found_where_they_can_be_reached(
+    address: str, is_answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_answered:
+        # As in a sandbox that has no such sockets.
+        monkeypatch.setattr(listening, "_NETLINK_SOCK_DIAG", 31)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        (one,) = listeners(port)
+        assert one.inode == os.fstat(server.fileno()).st_ino
+        with socket.create_connection((one.address, port)) as made:
+            assert made.family == one.family
+            assert listeners(made.getsockname()[1]) == []
 
 
 @pytest.mark.parametrize("name", ["jupyter", "tensorboard"])
