@@ -202,7 +202,8 @@ def parse_response(head: bytes) -> ResponseHead:
 
 def is_own_cookie(pair: str) -> bool:
     """Whether a cookie, by its name or as it is set, is one of ours."""
-    return pair.strip().lower().startswith(OWN_COOKIES)
+    # Browsers send back one without a name as its value, which may look like one with a name.
+    return pair.lstrip("= \t").lower().startswith(OWN_COOKIES)
 
 
 def is_field(line: bytes) -> bool:
