@@ -4,16 +4,19 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.engine.conftest import CARDS, Workshop, log_of
+from tests.engine.conftest import CARDS, Workshop, log_of, wait_final, wait_for
+from tests.engine.test_slurm_beside import SERVER, Host
 
 from jumar.engine.local.engine import LocalEngine
 from jumar.launch.node.attempt import closed_network
-from jumar.launch.processes import network
+from jumar.launch.processes import frames, network
+from jumar.launch.processes.frames import json_frame
 from jumar.launch.verdict import SetupFailed
 from jumar.spec.states import AttemptState
 
@@ -77,6 +80,26 @@ def test_a_job_reaches_nobody_and_its_ranks_reach_each_other(
     attempt, seen = closed.run(["python3", "-c", MEET], **wide)
     assert seen.state is AttemptState.SUCCEEDED, seen
     assert log_of(attempt, 1) == "hello\n"
+
+
+def test_a_port_in_there_can_be_opened_and_none_out_here(closed: Workshop, outside: int) -> None:
+    # The same number on both sides: it is the job's that is meant.
+    made = closed.attempt([sys.executable, "-c", SERVER, str(outside)])
+    closed.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "it listens")
+    with closed.engine.start_beside(made) as stream:
+        host = Host(stream)
+        stream.sendall(json_frame(frames.REQUEST, {"endpoint": f"http:{outside}"}))
+        assert host.next()[0] == frames.ALIVE
+        with host.connect(1, outside) as opened:
+            opened.sendall(b"hello")
+            assert opened.recv(10) == b"hello"
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            stream.sendall(json_frame(frames.CONNECT, {"id": 2, "to": port}))
+            assert b"no process of the job" in host.next()[1]
+    closed.engine.stop(made, AttemptState.STOPPED)
+    wait_final(closed.engine, made)
 
 
 def test_where_it_cannot_be_closed_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from jumar.launch.node.side_programs import (
 )
 from jumar.launch.processes import frames, process
 from jumar.launch.processes.frames import BadFrame, json_frame
+from jumar.launch.processes.inside import connected
 from jumar.launch.processes.listeners import Holder, Listener, holders, listeners, still_holds
 from jumar.launch.processes.spawn import CannotStart, Program, spawn
 from jumar.launch.processes.tree import Tree, cgroup_name, claimed_cgroup, polite_targets
@@ -204,7 +205,7 @@ class Side:
             return self._to_program(rank, endpoint)
         if type(wanted) is not int:
             raise _Refused("neither a program nor a port")
-        return self._to_port(wanted)
+        return self._to_port(wanted, rank)
 
     def _to_program(self, rank: Program, endpoint: str) -> socket.socket:
         place = os.path.join(self._private, SOCKET)
@@ -249,7 +250,11 @@ class Side:
             self._held.callback(os.close, kept)
             return spawn(program, given if program.enter else None)
 
-    def _to_port(self, port: int) -> socket.socket:
+    def _to_port(self, port: int, rank: Program) -> socket.socket:
+        if rank.network is not None:
+            found = connected(rank.network, port, _CONNECT_LIMIT_S)
+            if found is not None:
+                return found
         for one in self._listeners(port):
             made = socket.socket(one.family, socket.SOCK_STREAM)
             made.settimeout(_CONNECT_LIMIT_S)
