@@ -11,7 +11,16 @@ import pytest
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.node.side_programs import program_of
 from jumar.launch.processes import listeners as listening
+from jumar.launch.processes.container import (
+    Container,
+    Wrapping,
+    entered,
+    folder_in,
+    has_own_shell,
+    is_elsewhere,
+)
 from jumar.launch.processes.listeners import holders, listeners, still_holds
+from jumar.launch.processes.namespace import Mount
 from jumar.launch.processes.network import Network
 from jumar.launch.processes.spawn import Program
 
@@ -66,3 +75,16 @@ def test_programs_are_in_the_network_of_the_job(name: str, tmp_path: Path) -> No
     assert made is not None
     assert (made.network, made.directory) == (network, str(tmp_path))
     assert "JUPYTER_TOKEN" not in made.environment
+
+
+def test_apptainer_runs_what_is_beside_a_rank_in_a_container_like_it(tmp_path: Path) -> None:
+    container = Container("/opt/bin/apptainer", "/a.sif", ("--nv",))
+    wrapping = Wrapping(container, "j", (Mount("/x", "/y"),), (), {"PATH": "/bin"})
+    rank = wrapping.wrapped(Program(["train"], {"STEP": "12"}, "/work", ""), 0)
+    assert (rank.argv[-2:], rank.environment["APPTAINERENV_STEP"]) == (["/a.sif", "train"], "12")
+    assert not has_own_shell(rank)
+    assert not is_elsewhere(rank)
+    assert folder_in(rank.enter) == "/work"
+    words = entered(rank.enter, ["sh", "-c", "x"], terminal=True)
+    assert words == [*rank.argv[:-1], "sh", "-c", "x"]
+    assert entered(rank.enter, [], terminal=True)[-3] == "/bin/sh"

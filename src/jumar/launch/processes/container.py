@@ -83,7 +83,7 @@ class Container(NamedTuple):
     @property
     def is_apptainer(self) -> bool:
         """Which shows a container all of the machine's devices, and has no names for what runs."""
-        return os.path.basename(self.program) in APPTAINERS
+        return _is_apptainer(self.program)
 
 
 class Wrapping(NamedTuple):
@@ -126,12 +126,14 @@ class Wrapping(NamedTuple):
         container = self.container
         binds = [f"--bind={one.source}:{one.target}:ro" for one in self.read_only]
         binds += [f"--bind={one.source}:{one.target}" for one in self.mounts]
-        argv = [container.program, "exec", "--cleanenv", "--no-home", f"--pwd={program.directory}"]
-        argv += [*container.options, *binds, container.image, *program.argv]
+        enter = [container.program, "exec", "--cleanenv", "--no-home", f"--pwd={program.directory}"]
+        enter += [*container.options, *binds, container.image]
         prefix = os.path.basename(container.program).upper() + "ENV_"
         # The image has a path of its own.
         shown = {f"{prefix}{n}": v for n, v in program.environment.items() if n != "PATH"}
-        return program._replace(argv=argv, environment={**self.host, **shown}, directory="/")
+        variables = {**self.host, **shown}
+        argv = [*enter, *program.argv]
+        return program._replace(argv=argv, environment=variables, directory="/", enter=tuple(enter))
 
     def _network(self) -> str:
         """Ranks of a node share one that is closed, where the client can join it."""
@@ -165,7 +167,16 @@ def _is_clients(variable: str) -> bool:
 
 def is_elsewhere(program: Program) -> bool:
     """Whether its processes are not below the launcher: docker's daemon has started them."""
-    return bool(program.enter) and os.path.basename(program.enter[0]) != "podman"
+    return has_own_shell(program) and os.path.basename(program.enter[0]) != "podman"
+
+
+def has_own_shell(program: Program) -> bool:
+    """Whether a shell of ours is the first process of its container."""
+    return bool(program.enter) and not _is_apptainer(program.enter[0])
+
+
+def _is_apptainer(client: str) -> bool:
+    return os.path.basename(client) in APPTAINERS
 
 
 def shell_line(command: str) -> List[str]:
@@ -176,7 +187,8 @@ def shell_line(command: str) -> List[str]:
 def entered(enter: Sequence[str], argv: Sequence[str], *, terminal: bool) -> List[str]:
     """The client's command line that runs another program beside a rank."""
     program, verb, *rest = enter
-    options = ["--tty"] if terminal else []
+    # Apptainer makes no terminal of its own; each command has a container like the rank's.
+    options = ["--tty"] if terminal and not _is_apptainer(program) else []
     flag = " -i" if terminal else ""
     shell = f"if command -v bash >/dev/null; then exec bash{flag}; fi; exec sh{flag}"
     return [program, verb, *options, *rest, *(argv or [_SHELL, "-c", shell])]
@@ -184,8 +196,8 @@ def entered(enter: Sequence[str], argv: Sequence[str], *, terminal: bool) -> Lis
 
 def folder_in(enter: Sequence[str]) -> str:
     """Where a program beside a rank begins."""
-    flag = "--workdir="
-    return next((word[len(flag) :] for word in enter if word.startswith(flag)), "/")
+    flags = ("--workdir=", "--pwd=")
+    return next((word.partition("=")[2] for word in enter if word.startswith(flags)), "/")
 
 
 def held(
