@@ -167,7 +167,7 @@ class Channel(asyncssh.SSHServerSession[bytes]):
                     _exit(channel, frames.values_of(content))
                     return
             await self._may_write.wait()
-        self._fail(channel, "the command was killed")
+        self._fail(channel, "the job has ended, or the command was killed")
 
     async def _send_input(self, session: Session) -> None:
         """What was typed, as far as the command takes it."""
