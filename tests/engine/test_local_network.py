@@ -115,15 +115,24 @@ def test_where_it_cannot_be_closed_nothing_runs(monkeypatch: pytest.MonkeyPatch)
 
 
 AS_NOBODY = """
-import os, sys
+import os, sys, time
 sys.path.insert(0, sys.argv[1])
-from jumar.launch.processes import network, spawn
+from jumar.launch.processes import inside, network, spawn
 
 show = ["sh", "-c", "id -u; tail -n +3 /proc/net/dev | cut -d: -f1"]
 log = os.path.join(sys.argv[2], "log")
-pid = spawn.spawn(spawn.Program(show, dict(os.environ), "/", log, network=network.closed()))
+closed = network.closed()
+pid = spawn.spawn(spawn.Program(show, dict(os.environ), "/", log, network=closed))
 assert os.waitpid(pid, 0)[1] == 0
 print(open(log).read().split())
+serve = "import socket; socket.create_server(('127.0.0.1', 7000)).accept()[0].sendall(b'hello')"
+words = [sys.executable, "-c", serve]
+pid = spawn.spawn(spawn.Program(words, dict(os.environ), "/", log, network=closed))
+give_up_at = time.monotonic() + 50
+while (made := inside.connected(closed, 7000, 10.0)) is None:
+    assert time.monotonic() < give_up_at
+    time.sleep(0.02)
+print(made.recv(5))
 """
 
 
@@ -142,7 +151,7 @@ def test_a_user_without_rights_can_close_it_too() -> None:
             text=True,
             timeout=60,
         )
-    assert done.stdout.strip() == "['65534', 'lo']", done.stderr
+    assert done.stdout.splitlines() == ["['65534', 'lo']", "b'hello'"], done.stderr
 
 
 def _not_launch(folder: str, names: list[str]) -> list[str]:
