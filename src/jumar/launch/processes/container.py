@@ -6,7 +6,8 @@ would change the client itself are written out.
 
 The first process is a shell of ours. The kernel gives process 1 of a container no signal that it has no
 handler for, and a container ends with it: so it asks whom the launcher would ask outside, the command and
-what a shell runs, and stays until they have ended."""
+what a shell runs, and stays until they have ended. What was started beside them is not waited for: it ends
+with the container."""
 
 import os
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -37,7 +38,12 @@ while :; do
     code=$?
     kill -0 $child 2>/dev/null || break
 done
-while [ -n "$asked" ] && [ $code -gt 128 ] && kill -0 -1 2>/dev/null; do
+left() {
+    below=
+    read -r below <"/proc/$$/task/$$/children"
+    [ -n "$below" ]
+} 2>/dev/null
+while [ -n "$asked" ] && [ $code -gt 128 ] && left; do
     sleep 0.1 || break
 done
 exit $code
