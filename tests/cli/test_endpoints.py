@@ -159,7 +159,9 @@ def test_the_stock_ssh_client_works_in_the_job_and_strangers_do_not_get_in(site:
     done = site.ssh("localhost", "echo $STEP; pwd; cat; echo oops >&2; exit 3", data=b"typed")
     assert done.stdout.decode() == f"12\n{site.folder}\ntyped"
     assert (done.returncode, done.stderr) == (3, b"oops\n")
-    assert site.ssh("-tt", "localhost", "tty; exit").stdout.startswith(b"/dev/pts/")
+    # What asks has no terminal, and so no size either.
+    said = site.ssh("-tt", "localhost", "tty; stty size; exit").stdout.split()
+    assert (said[0].startswith(b"/dev/pts/"), said[1:]) == (True, [b"24", b"80"])
     assert site.ssh("localhost", data=b"echo from $STEP\n").stdout == b"from 12\n"
     assert site.ssh("localhost", "kill -9 $$").returncode == 255
     # By name or by id, but only one's own jobs, and only with one's own key.

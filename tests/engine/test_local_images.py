@@ -1,9 +1,11 @@
 """Jobs with an image, in real containers of podman."""
 
+import json
 import os
 import secrets
 import signal
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,17 @@ from typing import Any
 import pytest
 from tests.containers import make_image, podman, write_config
 from tests.engine.conftest import CARDS, Workshop, log_of, wait_final, wait_for
+from tests.engine.test_slurm_beside import Host
 
 from jumar.engine.local.containers import Containers
 from jumar.engine.local.engine import LocalEngine
+from jumar.engine.shared.mounts import Mounts
 from jumar.errors import SubmitRefused
 from jumar.launch.jobdir.claims import read_claim
 from jumar.launch.jobdir.files import JobDir
+from jumar.launch.node.side import PROGRAM
+from jumar.launch.processes import frames
+from jumar.launch.processes.frames import json_frame
 from jumar.spec.devices import DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.states import AttemptState
@@ -158,3 +165,48 @@ def test_ranks_in_containers_share_a_closed_network(image: Path, tmp_path: Path)
     assert log_of(made, 1).split() == [own, *rest]
     assert rest != [os.readlink("/proc/self/ns/net")]
     closed.engine.close()
+
+
+def test_what_runs_beside_a_container_s_command_holds_up_no_stop(
+    workshop: Workshop, image: Path
+) -> None:
+    made = workshop.attempt("echo up; sleep 600", image=NAME, grace=3600)
+    workshop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "the command runs")
+    with workshop.engine.start_beside(made) as stream:
+        words = ["sh", "-c", "cat /etc/os-release; sleep 600"]
+        stream.sendall(json_frame(frames.REQUEST, {"command": words}))
+        assert Host(stream).next()[:2] == (frames.OUTPUT, b"NAME=tiny\n")
+        workshop.engine.stop(made, AttemptState.STOPPED)
+        assert wait_final(workshop.engine, made).state == AttemptState.STOPPED
+    wait_for(lambda: not workshop.left_over(), "all have ended")
+
+
+@pytest.mark.full
+def test_jupyter_is_that_of_the_container_and_ends_with_it(image: Path, tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    shop.engine.close()
+    # The image has no Python: it gets this one.
+    folders = ["/usr", "/lib", "/lib64", sys.base_prefix, sys.prefix]
+    mounts = Mounts({folder: os.path.realpath(folder) for folder in folders})
+    shop.engine = LocalEngine(tmp_path, CARDS, stages=shop.stages, mounts=mounts)
+    path = {"PATH": f"{sys.prefix}/bin:/usr/bin:/bin"}
+    made = shop.attempt("echo up; sleep 600", image=NAME, environment=path, grace=3600)
+    shop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "the command runs")
+    (made.directory / "code/release").symlink_to("/etc/os-release")
+    with shop.engine.start_beside(made) as stream:
+        host = Host(stream)
+        stream.sendall(json_frame(frames.REQUEST, {"endpoint": "jupyter"}))
+        assert host.next()[0] == frames.ALIVE
+        with host.connect(1, PROGRAM) as asked:
+            asked.sendall(b"GET /api/contents/release HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            with asked.makefile("rb") as answer:
+                found = answer.read().partition(b"\r\n\r\n")[2]
+        assert json.loads(found)["content"] == "NAME=tiny\n"
+        # It holds up no stop, and nothing is left of it.
+        shop.engine.stop(made, AttemptState.STOPPED)
+        assert wait_final(shop.engine, made).state == AttemptState.STOPPED
+    wait_for(lambda: not shop.left_over(), "Jupyter has ended")
+    wait_for(lambda: not list(made.directory.glob("side-*")), "its folder is gone")
+    shop.engine.close()

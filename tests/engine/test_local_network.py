@@ -4,16 +4,19 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.engine.conftest import CARDS, Workshop, log_of
+from tests.engine.conftest import CARDS, Workshop, log_of, wait_final, wait_for
+from tests.engine.test_slurm_beside import SERVER, Host
 
 from jumar.engine.local.engine import LocalEngine
 from jumar.launch.node.attempt import closed_network
-from jumar.launch.processes import network
+from jumar.launch.processes import frames, network
+from jumar.launch.processes.frames import json_frame
 from jumar.launch.verdict import SetupFailed
 from jumar.spec.states import AttemptState
 
@@ -79,6 +82,26 @@ def test_a_job_reaches_nobody_and_its_ranks_reach_each_other(
     assert log_of(attempt, 1) == "hello\n"
 
 
+def test_a_port_in_there_can_be_opened_and_none_out_here(closed: Workshop, outside: int) -> None:
+    # The same number on both sides: it is the job's that is meant.
+    made = closed.attempt([sys.executable, "-c", SERVER, str(outside)])
+    closed.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "it listens")
+    with closed.engine.start_beside(made) as stream:
+        host = Host(stream)
+        stream.sendall(json_frame(frames.REQUEST, {"endpoint": f"http:{outside}"}))
+        assert host.next()[0] == frames.ALIVE
+        with host.connect(1, outside) as opened:
+            opened.sendall(b"hello")
+            assert opened.recv(10) == b"hello"
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            stream.sendall(json_frame(frames.CONNECT, {"id": 2, "to": port}))
+            assert b"no process of the job" in host.next()[1]
+    closed.engine.stop(made, AttemptState.STOPPED)
+    wait_final(closed.engine, made)
+
+
 def test_where_it_cannot_be_closed_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = "No space left on device"
 
@@ -92,15 +115,24 @@ def test_where_it_cannot_be_closed_nothing_runs(monkeypatch: pytest.MonkeyPatch)
 
 
 AS_NOBODY = """
-import os, sys
+import os, sys, time
 sys.path.insert(0, sys.argv[1])
-from jumar.launch.processes import network, spawn
+from jumar.launch.processes import inside, network, spawn
 
 show = ["sh", "-c", "id -u; tail -n +3 /proc/net/dev | cut -d: -f1"]
 log = os.path.join(sys.argv[2], "log")
-pid = spawn.spawn(spawn.Program(show, dict(os.environ), "/", log, network=network.closed()))
+closed = network.closed()
+pid = spawn.spawn(spawn.Program(show, dict(os.environ), "/", log, network=closed))
 assert os.waitpid(pid, 0)[1] == 0
 print(open(log).read().split())
+serve = "import socket; socket.create_server(('127.0.0.1', 7000)).accept()[0].sendall(b'hello')"
+words = [sys.executable, "-c", serve]
+pid = spawn.spawn(spawn.Program(words, dict(os.environ), "/", log, network=closed))
+give_up_at = time.monotonic() + 50
+while (made := inside.connected(closed, 7000, 10.0)) is None:
+    assert time.monotonic() < give_up_at
+    time.sleep(0.02)
+print(made.recv(5))
 """
 
 
@@ -119,7 +151,7 @@ def test_a_user_without_rights_can_close_it_too() -> None:
             text=True,
             timeout=60,
         )
-    assert done.stdout.strip() == "['65534', 'lo']", done.stderr
+    assert done.stdout.splitlines() == ["['65534', 'lo']", "b'hello'"], done.stderr
 
 
 def _not_launch(folder: str, names: list[str]) -> list[str]:

@@ -27,6 +27,12 @@ for step in range(3):
 writer.close()
 time.sleep(600)
 """
+PASTE = """text => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text/plain", text);
+    const event = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+    document.querySelector(".xterm-helper-textarea").dispatchEvent(event);
+}"""
 CELL = "import os; print('step', os.environ['STEP'], os.getcwd())"
 
 
@@ -62,9 +68,14 @@ def test_row_45_ssh_jupyter_and_tensorboard_are_ticked(
     terminal = opening.value
     expect(terminal.locator(".xterm-screen")).to_be_visible()
     terminal.locator(".xterm-helper-textarea").focus()
+    terminal.keyboard.type("stty -echo; echo rea$((1))dy; head -c 400000 > pasted.txt; ")
     terminal.keyboard.type("echo at-$STEP > typed.txt; exit\n")
+    expect(terminal.locator(".xterm-rows")).to_contain_text("rea1dy")
+    # More than may be on its way to a command.
+    terminal.evaluate(PASTE, "".join(f"{line:079d}\n" for line in range(5000)))
     expect(terminal.locator("[data-status]")).to_have_text("The terminal has ended.")
     assert (tmp_path / "typed.txt").read_text() == "at-12\n"
+    assert (tmp_path / "pasted.txt").read_text().endswith(f"{4999:079d}\n")
     jumar("stop", job)
     wait_for_state(jumar, job, "stopped")
     assert "open/jupyter" not in fetch(platform, f"/jobs/{job}")

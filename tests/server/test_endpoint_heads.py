@@ -38,6 +38,9 @@ def with_lines(*lines: bytes, first: bytes = b"POST / HTTP/1.1") -> bytes:
         with_lines(b": no name"),
         with_lines(b"Host: bob:7501"),
         with_lines(b"Expect: 200-ok"),
+        b"GET / HTTP/1.1\r\nHost: bob@ann:7500",
+        b"GET / HTTP/1.1\r\nHost: ann:7500/bob",
+        b"GET / HTTP/1.1\r\nHost: ann:7500, bob:7501",
         b"GET / HTTP/1.1",
         b"GET http://bob:7501/ HTTP/1.1\r\nHost: ann:7500",
         b"GET //a b HTTP/1.1\r\nHost: ann:7500",
@@ -87,6 +90,7 @@ def test_the_job_sees_nothing_that_is_ours() -> None:
 def test_an_answer_speaks_for_its_own_origin_only() -> None:
     answer = parse_response(
         b"HTTP/1.1 200 OK\r\nSet-Cookie: jumar_session=mine; Path=/\r\n"
+        b"Set-Cookie: =jumar_session=mine\r\nSet-Cookie: = __Host-Jumar_session=mine\r\n"
         b"Set-Cookie: theme=dark; Domain=example.org; Path=/\r\nClear-Site-Data: cookies\r\n"
         b"Strict-Transport-Security: max-age=1\r\nCache-Control: max-age=99\r\nKeep-Alive: 5\r\n"
         b"Connection: keep-alive\r\nContent-Length: 2"

@@ -133,6 +133,22 @@ async def backwards(line: Line) -> None:
         raise asyncssh.ChannelOpenError(1, "refused") from error
 
 
+async def backwards_to_a_file(line: Line) -> None:
+    try:
+        await line.forward_remote_path("/tmp/x", "/tmp/y")
+    except asyncssh.ChannelListenError as error:
+        raise asyncssh.ChannelOpenError(1, "refused") from error
+
+
+async def tunnel(line: Line) -> None:
+    await line.create_tun(asyncssh.SSHTunTapSession)
+
+
+async def display(line: Line) -> None:
+    words = {"x11_forwarding": True, "x11_display": ":9", "x11_auth_path": "/nonexistent"}
+    await line.create_process("echo x", **words)
+
+
 # The way in, and who gets in: the job's owner, an administrator, another member, somebody who waits for
 # approval, a stranger.
 TABLE: list[tuple[str, Callable[[Try], bool], tuple[str, ...]]] = [
@@ -152,6 +168,9 @@ TABLE: list[tuple[str, Callable[[Try], bool], tuple[str, ...]]] = [
     ("ssh: `-L` to another host", lambda t: t.ssh(elsewhere), (NO, NO, NO, NO, NO)),
     ("ssh: `-L` to a Unix socket", lambda t: t.ssh(unix_socket), (NO, NO, NO, NO, NO)),
     ("ssh: `-R`", lambda t: t.ssh(backwards), (NO, NO, NO, NO, NO)),
+    ("ssh: `-R` from a Unix socket", lambda t: t.ssh(backwards_to_a_file), (NO, NO, NO, NO, NO)),
+    ("ssh: a network tunnel (`-w`)", lambda t: t.ssh(tunnel), (NO, NO, NO, NO, NO)),
+    ("ssh: X11 (`-X`)", lambda t: t.ssh(display), (NO, NO, NO, NO, NO)),
 ]
 
 

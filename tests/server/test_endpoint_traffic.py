@@ -1,5 +1,6 @@
 """What gets through to an endpoint, and how much at once: bodies, answers, websockets, many connections."""
 
+import asyncio
 import http.client
 import socket
 import ssl
@@ -30,6 +31,8 @@ from jumar.server.process.certificate import own_certificate
 from jumar.server.proxy import visits
 from jumar.server.proxy.endpoint import Place
 from jumar.server.proxy.endpoints import Endpoints
+from jumar.server.proxy.heads import BadHead
+from jumar.server.proxy.tunnel import body_of
 from jumar.tls import server_context
 
 
@@ -76,6 +79,33 @@ def test_bodies_pass_exactly_and_what_follows_them_does_not(shared: Running, job
     with raw(url, head(url, cookie, "Connection: close") + smuggled) as stream:
         assert all_of(stream).count(b"HTTP/1.1 ") == 1
     assert not any(b"admin" in seen for seen in job.heads)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"0x5\r\nhello\r\n0\r\n\r\n",
+        b"0X0\r\n\r\n",
+        b"5;a=b\nGET / HTTP/1.1\r\nhello\r\n0\r\n\r\n",
+        b"5;a\rb\r\nhello\r\n0\r\n\r\n",
+        b"5;a\0\r\nhello\r\n0\r\n\r\n",
+        b"5\n;\r\nhello\r\n0\r\n\r\n",
+        b" 5\r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhello\r\n0\r\n\nGET / HTTP/1.1\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nX: a\nGET / HTTP/1.1\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nGET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_chunks_that_others_would_read_differently_are_refused(body: bytes) -> None:
+    async def read(data: bytes) -> bytes:
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        reader.feed_eof()
+        return b"".join([part async for part in body_of(reader, None)])
+
+    assert asyncio.run(read(b"05 ;a=b\r\nhello\r\n0\r\nX: 1\r\n\r\n")) == b"5\r\nhello\r\n0\r\n\r\n"
+    with pytest.raises(BadHead):
+        asyncio.run(read(body))
 
 
 def test_a_connection_carries_one_request_after_the_other(shared: Running, job: Job) -> None:

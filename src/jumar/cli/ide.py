@@ -8,7 +8,12 @@ from pathlib import Path
 import click
 
 from jumar.cli import completing
-from jumar.cli.ide_files import pycharm_folders, pycharm_text, vscode_text
+from jumar.cli.ide_files import (
+    pycharm_configurations,
+    pycharm_folders,
+    pycharm_text,
+    vscode_text,
+)
 from jumar.cli.output import say
 from jumar.errors import BadInput
 from jumar.wholefile import write_whole
@@ -36,51 +41,56 @@ _device = click.option(
     shell_complete=completing.devices,
     help="What jobs ask for that are submitted from the IDE.",
 )
+_project = click.option(
+    "--project",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="The project's folder.  [default: the current folder]",
+)
 _print = click.option("--print", "only_print", is_flag=True, help="Print the file; write nothing.")
 
 
 @command.command()
 @_device
+@_project
 @_print
 @click.option(
     "--to",
     type=click.Path(path_type=Path, file_okay=False),
     help="PyCharm's configuration folder.  [default: all that are found]",
 )
-def pycharm(device: str, only_print: bool, to: Path | None) -> None:
-    """Add jumar to the External Tools of PyCharm.
+def pycharm(device: str, project: Path, only_print: bool, to: Path | None) -> None:
+    """Add jumar to the run configurations of a PyCharm project, and to PyCharm's External Tools.
 
-    Restart PyCharm afterwards: the commands are under Tools > External Tools > jumar and in the
-    context menu of a file.
+    The run configurations are in the project, in .idea/runConfigurations. Where PyCharm has a configuration
+    folder here, the commands are also under Tools > External Tools > jumar and in the context menu of a
+    file; restart PyCharm for those.
 
     \b
     Example:
       jumar ide pycharm --device npu:2
     """
     text = pycharm_text(_program(), device)
+    configurations = pycharm_configurations(sys.executable, device)
     if only_print:
-        print(text, end="")
+        files = {f".idea/runConfigurations/{name}": one for name, one in configurations.items()}
+        for name, content in {**files, "tools/jumar.xml": text}.items():
+            print(f"<!-- {name} -->\n{content}", end="")
         return
+    for name, configuration in configurations.items():
+        _write(project / ".idea" / "runConfigurations" / name, configuration)
+    say("the commands are among the project's run configurations, in the folder jumar")
     folders = [to] if to is not None else pycharm_folders(Path.home(), os.environ)
-    if not folders:
-        raise BadInput(
-            "PyCharm has no configuration folder here",
-            hint="start PyCharm once, or name the folder: jumar ide pycharm --to DIR",
-        )
     for folder in folders:
         _write(folder / "tools" / "jumar.xml", text)
-    say("restart PyCharm; the commands are under Tools > External Tools > jumar")
+    if folders:
+        say("restart PyCharm; they are under Tools > External Tools > jumar, too")
 
 
 @command.command()
 @_device
+@_project
 @_print
-@click.option(
-    "--project",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    default=Path(),
-    help="The project's folder.  [default: the current folder]",
-)
 def vscode(device: str, only_print: bool, project: Path) -> None:
     """Add jumar to the tasks of a VS Code project.
 

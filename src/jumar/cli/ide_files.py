@@ -1,10 +1,11 @@
-"""jumar's commands in the files that IDEs read: PyCharm's external tools, VS Code's tasks.
+"""jumar's commands in the files that IDEs read: PyCharm's run configurations and external tools, VS Code's tasks.
 
 Words are kept whole whatever they hold: PyCharm splits its line at spaces outside double quotes, VS Code
 takes a list."""
 
 import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -18,8 +19,18 @@ from jumar.errors import BadInput
 
 _LABEL = "jumar: "
 _PRODUCTS = ("PyCharm*", "IntelliJIdea*", "IdeaIC*", "DataSpell*")
-_PYCHARM = {"root": "$ContentRoot$", "file": "$FilePathRelativeToProjectRoot$"}
-_VSCODE = {"root": "${workspaceFolder}", "file": "${relativeFile}"}
+_FILE = "$FilePathRelativeToProjectRoot$"
+_PYCHARM = {"root": "$ContentRoot$", "file": _FILE, "job": "$Prompt$"}
+_PROJECT = {"root": "$PROJECT_DIR$", "file": _FILE, "job": "$Prompt$"}
+_JOB = "jumarJob"
+_VSCODE = {"root": "${workspaceFolder}", "file": "${relativeFile}", "job": f"${{input:{_JOB}}}"}
+_INPUT = {"id": _JOB, "type": "promptString", "description": "Job: its name or id"}
+# What VS Code itself writes into a new file; of all other comments nothing would be left.
+_REMARK = re.compile(
+    r"^[ \t]*// (?:See https://go\.microsoft\.com/fwlink/|for the documentation about the tasks\.json).*\n",
+    re.MULTILINE,
+)
+_MODULE = "jumar.cli"
 _TOOL = """\
   <tool name={name} description={help} showInMainMenu="true" showInEditor="true" showInProject="true" \
 showInSearchPopup="true" disabled="false" useConsole="true" showConsoleOnStdOut="true" \
@@ -27,9 +38,34 @@ showConsoleOnStdErr="true" synchronizeAfterRun="true">
     <exec>
       <option name="COMMAND" value={program} />
       <option name="PARAMETERS" value={words} />
-      <option name="WORKING_DIRECTORY" value="$ContentRoot$" />
+      <option name="WORKING_DIRECTORY" value={folder} />
     </exec>
   </tool>
+"""
+# -P: what lies in the project is not taken for a module of ours.
+_CONFIGURATION = """\
+<component name="ProjectRunConfigurationManager">
+  <configuration default="false" name={name} type="PythonConfigurationType" factoryName="Python" folderName="jumar">
+    <option name="INTERPRETER_OPTIONS" value="-P" />
+    <option name="PARENT_ENVS" value="true" />
+    <envs>
+      <env name="PYTHONUNBUFFERED" value="1" />
+    </envs>
+    <option name="SDK_HOME" value={python} />
+    <option name="WORKING_DIRECTORY" value={folder} />
+    <option name="IS_MODULE_SDK" value="false" />
+    <option name="ADD_CONTENT_ROOTS" value="false" />
+    <option name="ADD_SOURCE_ROOTS" value="false" />
+    <option name="SCRIPT_NAME" value={module} />
+    <option name="PARAMETERS" value={words} />
+    <option name="SHOW_COMMAND_LINE" value="false" />
+    <option name="EMULATE_TERMINAL" value="false" />
+    <option name="MODULE_MODE" value="true" />
+    <option name="REDIRECT_INPUT" value="false" />
+    <option name="INPUT_FILE" value="" />
+    <method v="2" />
+  </configuration>
+</component>
 """
 
 
@@ -40,6 +76,7 @@ class Tool:
     name: str
     help: str
     words: tuple[str, ...]
+    folder: str
 
     def filled(self, values: Mapping[str, str]) -> list[str]:
         """Its words with what an IDE calls the project and the file."""
@@ -49,7 +86,29 @@ class Tool:
 def tools() -> tuple[Tool, ...]:
     """All of them."""
     rows = tomllib.loads(files("jumar.cli").joinpath("ide_tools.toml").read_text("utf-8"))["tool"]
-    return tuple(Tool(row["name"], row["help"], tuple(row["words"])) for row in rows)
+    return tuple(
+        Tool(row["name"], row["help"], tuple(row["words"]), row.get("folder", "{root}"))
+        for row in rows
+    )
+
+
+def pycharm_configurations(python: str, device: str) -> dict[str, str]:
+    """Files for the folder `.idea/runConfigurations` of a project, by their names."""
+    values = {**_PROJECT, "device": device}
+    return {
+        f"jumar_{tool.name.replace(' ', '_')}.xml": _CONFIGURATION.format(
+            name=quoteattr(_LABEL + tool.name),
+            python=quoteattr(python),
+            module=quoteattr(_MODULE),
+            folder=quoteattr(tool.folder.format(**values)),
+            words=quoteattr(_line(tool.filled(values))),
+        )
+        for tool in tools()
+    }
+
+
+def _line(words: list[str]) -> str:
+    return " ".join(f'"{word}"' for word in words)
 
 
 def pycharm_text(program: str, device: str) -> str:
@@ -60,7 +119,8 @@ def pycharm_text(program: str, device: str) -> str:
             name=quoteattr(tool.name),
             help=quoteattr(tool.help),
             program=quoteattr(program),
-            words=quoteattr(" ".join(f'"{word}"' for word in tool.filled(values))),
+            folder=quoteattr(tool.folder.format(**values)),
+            words=quoteattr(_line(tool.filled(values))),
         )
         for tool in tools()
     )
@@ -78,7 +138,7 @@ def vscode_text(program: str, device: str, existing: str = "") -> str:
             "type": "process",
             "command": program,
             "args": tool.filled(values),
-            "options": {"cwd": _VSCODE["root"]},
+            "options": {"cwd": tool.folder.format(**values)},
             "problemMatcher": [],
             "presentation": {"panel": "dedicated"},
         }
@@ -87,23 +147,30 @@ def vscode_text(program: str, device: str, existing: str = "") -> str:
     others = [
         task for task in document["tasks"] if not str(task.get("label", "")).startswith(_LABEL)
     ]
-    return json.dumps({**document, "tasks": [*others, *own]}, indent=2, ensure_ascii=False) + "\n"
+    inputs = [one for one in document["inputs"] if one.get("id") != _JOB]
+    made = {**document, "tasks": [*others, *own], "inputs": [*inputs, _INPUT]}
+    text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+    return text.replace("{\n", "{\n" + "".join(_REMARK.findall(existing)), 1)
 
 
 def _tasks_of(text: str) -> dict[str, Any]:
     if not text.strip():
-        return {"version": "2.0.0", "tasks": []}
+        return {"version": "2.0.0", "tasks": [], "inputs": []}
     try:
-        document = json.loads(text)
+        document = json.loads(_REMARK.sub("", text))
     except ValueError as error:
         document = error
-    tasks = cast("dict[str, Any]", document).get("tasks", []) if _is(document, dict) else None
-    if not _is(tasks, list) or not all(_is(task, dict) for task in cast("list[Any]", tasks)):
+    known = cast("dict[str, Any]", document) if _is(document, dict) else {"tasks": None}
+    lists = {name: known.get(name, []) for name in ("tasks", "inputs")}
+    if not all(
+        _is(one, list) and all(_is(part, dict) for part in cast("list[Any]", one))
+        for one in lists.values()
+    ):
         raise BadInput(
             "tasks.json is not plain JSON with a list of tasks, so it is left as it is",
             hint="print the tasks and put them in by hand: jumar ide vscode --print",
         )
-    return {**cast("dict[str, Any]", document), "tasks": tasks}
+    return {**known, **lists}
 
 
 def _is(value: object, kind: type) -> bool:

@@ -115,7 +115,7 @@ def create_app(site: Site) -> FastAPI:
     app.add_exception_handler(JumarError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_middleware(Guard, loopback_only=site.loopback_only)
+    app.add_middleware(Guard, loopback_only=site.loopback_only, public_url=site.public_url)
     _describe_job_spec(app)
     return app
 

@@ -182,6 +182,7 @@ def _program(directory: JobDir, asked: _Asked) -> Program:
         "",
         view=_view(view),
         network=_network(values.get("network")),
+        enter=tuple(enter),
     )
 
 

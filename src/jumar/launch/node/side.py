@@ -10,23 +10,29 @@ import array
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
-from typing import Dict, Iterable, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 from jumar.launch.jobdir.claims import Census, Claim
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.node.beside_session import is_kept
 from jumar.launch.node.side_again import Meeting, private_folder
-from jumar.launch.node.side_programs import SOCKET, NotInstalled, program_of
+from jumar.launch.node.side_programs import (
+    SOCKET,
+    NotInstalled,
+    make_place,
+    program_of,
+    remove_place,
+)
 from jumar.launch.processes import frames, process
 from jumar.launch.processes.frames import BadFrame, json_frame
-from jumar.launch.processes.listeners import Listener, held_by, listeners
+from jumar.launch.processes.inside import connected
+from jumar.launch.processes.listeners import Holder, Listener, holders, listeners, still_holds
 from jumar.launch.processes.spawn import CannotStart, Program, spawn
 from jumar.launch.processes.tree import Tree, cgroup_name, claimed_cgroup, polite_targets
 
@@ -72,6 +78,10 @@ class Side:
         self._pid = 0
         """Of the program; 0 while there is none."""
         self._private = ""
+        self._held = contextlib.ExitStack()
+        """Closes the other end of the program's input."""
+        self._holders: Dict[int, Holder] = {}
+        """Processes of the job that listen, by socket: to look for them among all takes long."""
 
     def run(self, rank: Program, endpoint: str, idle_s: float) -> int:
         """Until it is told to end, the job or the keeper has ended, or no server came for `idle_s`."""
@@ -91,7 +101,7 @@ class Side:
                 meeting.close()
             self._end_program()
             self._starter.shutdown()
-            shutil.rmtree(self._private, ignore_errors=True)
+            remove_place(self._private)
         return 0
 
     def _asked_to_end(self, number: int, stack: Optional[FrameType]) -> None:
@@ -195,7 +205,7 @@ class Side:
             return self._to_program(rank, endpoint)
         if type(wanted) is not int:
             raise _Refused("neither a program nor a port")
-        return self._to_port(wanted)
+        return self._to_port(wanted, rank)
 
     def _to_program(self, rank: Program, endpoint: str) -> socket.socket:
         place = os.path.join(self._private, SOCKET)
@@ -214,12 +224,13 @@ class Side:
         if self._pid and not _has_ended(self._pid):
             return
         self._pid = 0
+        make_place(self._directory, rank, self._private)
         program = program_of(endpoint, self._directory, rank, self._private)
         if program is None:
             raise _Refused(f"{endpoint} has no program")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(place)
-        pid = spawn(program)
+        pid = self._spawned(program)
         give_up_at = time.monotonic() + START_LIMIT_S
         while not _listens(place):
             if _has_ended(pid):
@@ -230,7 +241,20 @@ class Side:
             time.sleep(0.05)
         self._pid = pid
 
-    def _to_port(self, port: int) -> socket.socket:
+    def _spawned(self, program: Program) -> int:
+        """Its pid; it may know by the end of its input that this process is gone."""
+        given, kept = os.pipe()
+        with contextlib.ExitStack() as ends:
+            ends.callback(os.close, given)
+            self._held.close()
+            self._held.callback(os.close, kept)
+            return spawn(program, given if program.enter else None)
+
+    def _to_port(self, port: int, rank: Program) -> socket.socket:
+        if rank.network is not None:
+            found = connected(rank.network, port, _CONNECT_LIMIT_S)
+            if found is not None:
+                return found
         for one in self._listeners(port):
             made = socket.socket(one.family, socket.SOCK_STREAM)
             made.settimeout(_CONNECT_LIMIT_S)
@@ -247,22 +271,25 @@ class Side:
 
     def _listeners(self, port: int) -> List[Listener]:
         known = listeners(port)
-        if not known:
-            return []
-        held = held_by(self._pids())
-        return [one for one in known if one.inode in held]
+        held = {one.inode: self._holders.get(one.inode) for one in known}
+        unknown = [i for i, one in held.items() if one is None or not still_holds(one, i)]
+        for inode in unknown:
+            self._holders.pop(inode, None)
+        if unknown:
+            self._holders.update(holders(unknown, self._pids()))
+        return [one for one in known if one.inode in self._holders]
 
-    def _pids(self) -> Iterable[int]:
-        """All processes of the attempt on this node, as far as its user sees them."""
+    def _pids(self) -> Iterator[int]:
+        """All processes of the attempt on this node, as far as its user sees them; some more than once, and
+        those first that are found quickly."""
         name = cgroup_name(self._directory.job_id, self._directory.number, self._directory.node)
         group = claimed_cgroup(self._claim.cgroup, name)
-        found = set(group.pids() if group is not None else ())
+        yield from group.pids() if group is not None else ()
         supervisor = self._claim.supervisor
         if process.is_alive(supervisor):
-            found.update(stat.pid for stat in process.descendants(supervisor.pid))
-        found.update(Census().ranks(self._directory))
-        found.update(stat.pid for stat in process.descendants(os.getpid()))
-        return found
+            yield from (stat.pid for stat in process.descendants(supervisor.pid))
+        yield from Census().ranks(self._directory)
+        yield from (stat.pid for stat in process.descendants(os.getpid()))
 
     def _end_program(self) -> None:
         pid = self._pid
@@ -272,6 +299,7 @@ class Side:
             give_up_at = time.monotonic() + _GRACE_S
             while not _has_ended(pid) and time.monotonic() < give_up_at:
                 time.sleep(0.02)
+        self._held.close()
         Tree(None).kill()
 
 

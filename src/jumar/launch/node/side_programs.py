@@ -1,18 +1,23 @@
 """The programs that show a job from the inside: what is run for `jupyter` and `tensorboard`.
 
 Each listens on a Unix socket in a folder of the job's user alone, with no password of its own: who may
-connect is the server's matter, and no other account of the machine can."""
+connect is the server's matter, and no other account of the machine can. Where the job runs in a container
+so do they, and the folder is one of the job's directory, which both sides see."""
 
 import os
 import shutil
 import subprocess
 import sys
-from typing import Dict, List, Optional
+import tempfile
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from jumar.launch.jobdir.files import JobDir
+from jumar.launch.processes.container import entered, folder_in, held
 from jumar.launch.processes.spawn import Program
 
-SOCKET = "s"
+_PLACE = "p"
+SOCKET = os.path.join(_PLACE, "s")
+"""Of a program, below the folder that is given to it."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _BOARD = os.path.join(_PACKAGE, "inject", "side_path", "jumar_board.py")
 _LOOK_LIMIT_S = 60.0
@@ -26,27 +31,52 @@ class NotInstalled(Exception):
     """The job's environment has no such program."""
 
 
+def make_place(directory: JobDir, rank: Program, private: str) -> None:
+    """Where a program is to listen, in the private folder of its host, if it is not there; OSError."""
+    place = os.path.join(private, _PLACE)
+    if os.path.lexists(place):
+        return
+    if rank.enter:
+        os.symlink(tempfile.mkdtemp(prefix="side-", dir=directory.root), place)
+    else:
+        os.mkdir(place, 0o700)
+
+
+def remove_place(private: str) -> None:
+    """With all that is in it."""
+    shutil.rmtree(os.path.realpath(os.path.join(private, _PLACE)), ignore_errors=True)
+    shutil.rmtree(private, ignore_errors=True)
+
+
 def program_of(name: str, directory: JobDir, rank: Program, private: str) -> Optional[Program]:
     """What to start for an endpoint, like the first rank; None where only ports are asked for.
 
     `private`: the folder for its socket. Looks into environments, so it takes a moment."""
     if name == "jupyter":
-        return _jupyter(rank, private, directory.endpoint_log(name))
+        return _jupyter(directory, rank, private)
     if name == "tensorboard":
         return _tensorboard(directory, rank, private)
     return None
 
 
-def _jupyter(rank: Program, private: str, log: str) -> Program:
+class _Python(NamedTuple):
+    """One that has what is wanted."""
+
+    path: str
+    is_inside: bool
+    """Whether it is one of the container in which the job runs."""
+
+
+def _jupyter(directory: JobDir, rank: Program, private: str) -> Program:
     python = _python_with("jupyterlab", rank, [])
     if python is None:
-        raise NotInstalled(
-            "JupyterLab is not installed in the job's environment; add jupyterlab to its requirements"
-        )
+        where = "image" if rank.enter else "environment; add jupyterlab to its requirements"
+        raise NotInstalled(f"JupyterLab is not installed in the job's {where}")
+    folder = _folder_of(rank)
     options = {
         "ServerApp.sock": os.path.join(private, SOCKET),
         "ServerApp.sock_mode": "0600",
-        "ServerApp.root_dir": rank.directory,
+        "ServerApp.root_dir": folder,
         "ServerApp.open_browser": "False",
         "ServerApp.allow_remote_access": "True",
         "ServerApp.allow_root": "True",
@@ -58,12 +88,9 @@ def _jupyter(rank: Program, private: str, log: str) -> Program:
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         "LabApp.news_url": "None",
     }
-    environment = {k: v for k, v in rank.environment.items() if k not in _JUPYTER_VARIABLES}
-    environment["JUPYTER_RUNTIME_DIR"] = private
-    words = [f"--{name}={value}" for name, value in options.items()]
-    return Program(
-        [python, "-m", "jupyterlab", *words], environment, rank.directory, log, view=rank.view
-    )
+    words = [python.path, "-m", "jupyterlab", *(f"--{k}={value}" for k, value in options.items())]
+    log = directory.endpoint_log("jupyter")
+    return _beside(rank, python, words, {"JUPYTER_RUNTIME_DIR": private}, private, log)
 
 
 def _tensorboard(directory: JobDir, rank: Program, private: str) -> Program:
@@ -74,43 +101,73 @@ def _tensorboard(directory: JobDir, rank: Program, private: str) -> Program:
             "TensorBoard is not installed in the job's environment; add tensorboard to its requirements"
         )
     spec = ",".join(f"{name}:{path}" for name, path in sorted(_boards(directory, rank).items()))
-    words = [python, _BOARD, os.path.join(private, SOCKET), spec]
-    environment = {**rank.environment, "TMPDIR": private}
+    words = [python.path, _BOARD, os.path.join(private, SOCKET), spec]
     log = directory.endpoint_log("tensorboard")
-    return Program(words, environment, rank.directory, log, view=rank.view)
+    return _beside(rank, python, words, {"TMPDIR": private}, private, log)
+
+
+def _beside(
+    rank: Program,
+    python: _Python,
+    words: List[str],
+    variables: Dict[str, str],
+    private: str,
+    log: str,
+) -> Program:
+    """The program, where its Python is, with some variables more and none of a notebook's.
+
+    In a container the private folder is another one with the same name."""
+    if not python.is_inside:
+        kept = {k: v for k, v in rank.environment.items() if k not in _JUPYTER_VARIABLES}
+        return rank._replace(argv=words, environment={**kept, **variables}, log=log, enter=())
+    short = os.path.join("/tmp", os.path.basename(private))
+    less = [word for name in _JUPYTER_VARIABLES for word in ("-u", name)]
+    more = [f"{name}={value}" for name, value in variables.items()]
+    inside = [word.replace(private, short) for word in [*more, *words]]
+    shared = os.path.realpath(os.path.join(private, _PLACE))
+    argv = held(rank.enter, ["env", *less, *inside], short, shared, _PLACE)
+    return rank._replace(argv=argv, log=log)
+
+
+def _folder_of(rank: Program) -> str:
+    return folder_in(rank.enter) if rank.enter else rank.directory
 
 
 def _boards(directory: JobDir, rank: Program) -> Dict[str, str]:
     """Where the job's curves may be, each under the name they are shown by."""
     found = {"tensorboard": directory.path("tensorboard")}
-    outputs = directory.path("out")
+    outputs, folder = directory.path("out"), _folder_of(rank)
     # A job that declares none has no such folder.
     for name in os.listdir(outputs) if os.path.isdir(outputs) else ():
         found[name] = os.path.realpath(os.path.join(outputs, name))
-    if os.path.realpath(rank.directory).startswith(os.path.realpath(directory.root) + os.sep):
-        found["code"] = rank.directory
+    if os.path.realpath(folder).startswith(os.path.realpath(directory.root) + os.sep):
+        found["code"] = folder
     else:
         # A folder of the user's own may be a whole home: only the usual places in it.
         for name in _USUAL_BOARDS:
-            found.setdefault(name, os.path.join(rank.directory, name))
+            found.setdefault(name, os.path.join(folder, name))
     # Written as NAME:PATH,NAME:PATH.
     return {name: path for name, path in found.items() if not set(":,") & set(name + path)}
 
 
-def _python_with(module: str, rank: Program, others: List[str]) -> Optional[str]:
+def _python_with(module: str, rank: Program, others: Sequence[str]) -> Optional[_Python]:
     """The job's Python, else one of the others, that has a module."""
     path = rank.environment.get("PATH", os.defpath)
-    own = [shutil.which(name, path=path) for name in ("python", "python3")]
-    for python in [*own, *others]:
-        if python is not None and _has(python, module, rank):
-            return python
+    for name in ("python", "python3"):
+        own = name if rank.enter else shutil.which(name, path=path)
+        if own is not None and _has(own, module, rank, is_inside=bool(rank.enter)):
+            return _Python(own, bool(rank.enter))
+    for other in others:
+        if _has(other, module, rank, is_inside=False):
+            return _Python(other, False)
     return None
 
 
-def _has(python: str, module: str, rank: Program) -> bool:
+def _has(python: str, module: str, rank: Program, *, is_inside: bool) -> bool:
+    words = [python, "-c", _HAS_MODULE, module]
     try:
         done = subprocess.run(
-            [python, "-c", _HAS_MODULE, module],
+            entered(rank.enter, words, terminal=False) if is_inside else words,
             env=rank.environment,
             cwd=rank.directory,
             stdin=subprocess.DEVNULL,

@@ -6,7 +6,8 @@ would change the client itself are written out.
 
 The first process is a shell of ours. The kernel gives process 1 of a container no signal that it has no
 handler for, and a container ends with it: so it asks whom the launcher would ask outside, the command and
-what a shell runs, and stays until they have ended."""
+what a shell runs, and stays until they have ended. What was started beside them is not waited for: it ends
+with the container."""
 
 import os
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -37,9 +38,32 @@ while :; do
     code=$?
     kill -0 $child 2>/dev/null || break
 done
-while [ -n "$asked" ] && [ $code -gt 128 ] && kill -0 -1 2>/dev/null; do
+left() {
+    below=
+    read -r below <"/proc/$$/task/$$/children"
+    [ -n "$below" ]
+} 2>/dev/null
+while [ -n "$asked" ] && [ $code -gt 128 ] && left; do
     sleep 0.1 || break
 done
+exit $code
+"""
+# A client that is killed takes nothing with it but its end of the input.
+_HELD = r"""
+umask 077
+mkdir -p "$1" && ln -sfn "$2" "$1/{place}" || exit
+folder=$1
+shift 2
+exec 3<&0 </dev/null
+"$@" 3<&- &
+child=$!
+{{ while read -r line; do :; done <&3; kill $child; sleep 3; kill -9 $child; }} >/dev/null 2>&1 &
+watcher=$!
+exec 3<&-
+wait $child
+code=$?
+kill $watcher
+rm -rf "$folder"
 exit $code
 """
 _ANY_SHELL = 'if command -v bash >/dev/null; then exec bash -c "$0"; fi; exec sh -c "$0"'
@@ -65,7 +89,7 @@ class Container(NamedTuple):
     @property
     def is_apptainer(self) -> bool:
         """Which shows a container all of the machine's devices, and has no names for what runs."""
-        return os.path.basename(self.program) in APPTAINERS
+        return _is_apptainer(self.program)
 
 
 class Wrapping(NamedTuple):
@@ -108,12 +132,14 @@ class Wrapping(NamedTuple):
         container = self.container
         binds = [f"--bind={one.source}:{one.target}:ro" for one in self.read_only]
         binds += [f"--bind={one.source}:{one.target}" for one in self.mounts]
-        argv = [container.program, "exec", "--cleanenv", "--no-home", f"--pwd={program.directory}"]
-        argv += [*container.options, *binds, container.image, *program.argv]
+        enter = [container.program, "exec", "--cleanenv", "--no-home", f"--pwd={program.directory}"]
+        enter += [*container.options, *binds, container.image]
         prefix = os.path.basename(container.program).upper() + "ENV_"
         # The image has a path of its own.
         shown = {f"{prefix}{n}": v for n, v in program.environment.items() if n != "PATH"}
-        return program._replace(argv=argv, environment={**self.host, **shown}, directory="/")
+        variables = {**self.host, **shown}
+        argv = [*enter, *program.argv]
+        return program._replace(argv=argv, environment=variables, directory="/", enter=tuple(enter))
 
     def _network(self) -> str:
         """Ranks of a node share one that is closed, where the client can join it."""
@@ -147,7 +173,16 @@ def _is_clients(variable: str) -> bool:
 
 def is_elsewhere(program: Program) -> bool:
     """Whether its processes are not below the launcher: docker's daemon has started them."""
-    return bool(program.enter) and os.path.basename(program.enter[0]) != "podman"
+    return has_own_shell(program) and os.path.basename(program.enter[0]) != "podman"
+
+
+def has_own_shell(program: Program) -> bool:
+    """Whether a shell of ours is the first process of its container."""
+    return bool(program.enter) and not _is_apptainer(program.enter[0])
+
+
+def _is_apptainer(client: str) -> bool:
+    return os.path.basename(client) in APPTAINERS
 
 
 def shell_line(command: str) -> List[str]:
@@ -158,10 +193,26 @@ def shell_line(command: str) -> List[str]:
 def entered(enter: Sequence[str], argv: Sequence[str], *, terminal: bool) -> List[str]:
     """The client's command line that runs another program beside a rank."""
     program, verb, *rest = enter
-    options = ["--tty"] if terminal else []
+    # Apptainer makes no terminal of its own; each command has a container like the rank's.
+    options = ["--tty"] if terminal and not _is_apptainer(program) else []
     flag = " -i" if terminal else ""
     shell = f"if command -v bash >/dev/null; then exec bash{flag}; fi; exec sh{flag}"
     return [program, verb, *options, *rest, *(argv or [_SHELL, "-c", shell])]
+
+
+def folder_in(enter: Sequence[str]) -> str:
+    """Where a program beside a rank begins."""
+    flags = ("--workdir=", "--pwd=")
+    return next((word.partition("=")[2] for word in enter if word.startswith(flags)), "/")
+
+
+def held(
+    enter: Sequence[str], argv: Sequence[str], short: str, shared: str, place: str
+) -> List[str]:
+    """As `entered`, for a program that ends when the client's input does. In there, `short` is a folder of
+    its own, in which `place` leads to `shared`, a folder of both sides: paths of sockets must be short."""
+    words = [_SHELL, "-c", _HELD.format(place=place), "jumar", short, shared, *argv]
+    return entered(enter, words, terminal=False)
 
 
 def variables_of(words: Sequence[str]) -> Dict[str, str]:

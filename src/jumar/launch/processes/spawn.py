@@ -47,15 +47,15 @@ class CannotStart(Exception):
         self.values = values
 
 
-def spawn(program: Program) -> int:
-    """Start it and return its pid; raises CannotStart."""
+def spawn(program: Program, given: Optional[int] = None) -> int:
+    """Start it and return its pid; raises CannotStart. `given`: its input, if it is to have one."""
     try:
         log = open_log(program.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.set_blocking(log, True)
     except OSError as error:
         raise _cannot_start(program.argv[0], f"{program.log}: {error.strerror}", error) from error
     try:
-        return spawn_with(program, Streams(None, log, log))
+        return spawn_with(program, Streams(given, log, log))
     finally:
         os.close(log)
 

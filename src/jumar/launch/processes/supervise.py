@@ -10,6 +10,7 @@ import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from jumar.launch.processes import process
+from jumar.launch.processes.container import has_own_shell
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S, Left, LeftBehind
 from jumar.launch.processes.spawn import CannotStart, Program, spawn
@@ -244,7 +245,7 @@ class _Group:
         asked = rank.rank in self._asked
         if not os.WIFSIGNALED(status):
             code = os.WEXITSTATUS(status)
-            if rank.program.enter and 128 < code < 128 + signal.NSIG:
+            if has_own_shell(rank.program) and 128 < code < 128 + signal.NSIG:
                 # As the shell in the container has it.
                 return Exit(rank.rank, time.monotonic(), None, code - 128, asked)
             return Exit(rank.rank, time.monotonic(), code, None, asked)

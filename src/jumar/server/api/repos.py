@@ -9,7 +9,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.hub.names import Kind, plural
-from jumar.server.edge.auth import Admin, Member, peer_of
+from jumar.server.edge.addresses import pages_at
+from jumar.server.edge.auth import Admin, Member
 from jumar.server.edge.exchange import Body, answer
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.people import UserRecord
@@ -45,10 +46,7 @@ def search_repos(
 
 def with_address(request: Request, site: Site, repo: RepoRecord) -> RepoRecord:
     """The repository with the address that git clones it from."""
-    base = site.info.url
-    if peer_of(request) is None:
-        base = f"{request.url.scheme}://{request.url.netloc}"
-    address = f"{base}/git/{plural(repo.kind)}/{repo.owner}/{repo.name}.git"
+    address = f"{pages_at(site, request)}/git/{plural(repo.kind)}/{repo.owner}/{repo.name}.git"
     return replace(repo, clone_url=address)
 
 

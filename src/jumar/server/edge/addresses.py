@@ -15,7 +15,7 @@ def pages_at(site: Site, connection: HTTPConnection) -> str:
     """The public address, if there is one; else the one that the request came to, to us or to a proxy
     before us: who lies gets links that are of no use to them."""
     if site.public_url:
-        return site.public_url.rstrip("/")
+        return site.pages
     headers = connection.headers
     host = _first(headers.get("x-forwarded-host")) or headers.get("host", "")
     if peer_of(connection) is not None or not _names_a_host(host):

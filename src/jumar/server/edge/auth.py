@@ -48,7 +48,7 @@ async def signed_in(connection: HTTPConnection) -> UserRecord:
 
 
 def _sign_in_hint(site: Site) -> str:
-    return f"sign in with: jumar login {site.info.url}"
+    return f"sign in with: jumar login {site.pages}"
 
 
 async def member(user: Annotated[UserRecord, Depends(signed_in)]) -> UserRecord:

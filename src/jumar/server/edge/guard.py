@@ -52,9 +52,10 @@ _HEADERS = {
 class Guard:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
+    def __init__(self, app: ASGIApp, *, loopback_only: bool, public_url: str = "") -> None:
         self._app = app
         self._loopback_only = loopback_only
+        self._public_url = public_url
         self._sockets = Sockets()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,6 +76,7 @@ class Guard:
             headers = check_head(
                 scope,
                 loopback_only=self._loopback_only,
+                public_url=self._public_url,
                 may_change=scope["method"] not in _SAFE_METHODS,
             )
             receive = paced(receive)
@@ -100,7 +102,12 @@ class Guard:
         wire = Bounded(receive, send)
         try:
             # A handshake is a GET, and browsers let any page make one with our cookie.
-            check_head(scope, loopback_only=self._loopback_only, may_change=True)
+            check_head(
+                scope,
+                loopback_only=self._loopback_only,
+                public_url=self._public_url,
+                may_change=True,
+            )
             user = await member(await signed_in(HTTPConnection(scope)))
             with self._sockets.place(user.name):
                 await self._app(scope, wire.receive, wire.send)

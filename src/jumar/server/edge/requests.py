@@ -75,20 +75,23 @@ def _check(field: str, text: str) -> None:
 MOST_HEAD_BYTES = 64 << 10
 
 
-def check_head(scope: Scope, *, loopback_only: bool, may_change: bool) -> Headers:
+def check_head(
+    scope: Scope, *, loopback_only: bool, may_change: bool, public_url: str = ""
+) -> Headers:
     """The headers, if the head is one that this server takes.
 
-    `may_change`: whether the browser of a user who is signed in could change something by it."""
+    `may_change`: whether the browser of a user who is signed in could change something by it. `public_url`:
+    where a proxy on this machine takes requests for us, and how it may name us."""
     headers = Headers(scope=scope)
     size = sum(len(name) + len(value) for name, value in headers.raw)
     if size + len(scope["raw_path"]) + len(scope["query_string"]) > MOST_HEAD_BYTES:
         raise HeadTooLarge(f"address and headers are larger than {MOST_HEAD_BYTES} bytes")
     # Read for every request: addresses that answers quote are made from it.
     host = _parts(f"//{headers.get('host', '')}").hostname or ""
-    if loopback_only:
+    if loopback_only and host != _parts(public_url).hostname:
         _check_host(host)
     if may_change:
-        _check_origin(headers)
+        _check_origin(headers, public_url)
     check_address(scope["path"], scope["query_string"])
     return headers
 
@@ -98,15 +101,19 @@ def _check_host(host: str) -> None:
     if host != "localhost" and not _is_loopback(host):
         raise BadInput(
             f"this server answers to localhost only, not to {host!r}",
-            hint="to serve a network, set JUMAR_HOST to an address of this machine",
+            hint="to serve a network, set JUMAR_HOST to an address of this machine;"
+            " behind a proxy, give its address: --public-url",
         )
 
 
-def _check_origin(headers: Headers) -> None:
-    """Browsers say where a request comes from; programs send neither header."""
+def _check_origin(headers: Headers, public_url: str) -> None:
+    """Browsers say where a request comes from; programs send neither header. Behind a proxy the address that
+    the browser knows is another one than ours; no page of another site can have it sent."""
     site = headers.get("sec-fetch-site")
     origin = headers.get("origin")
-    foreign = origin is not None and _parts(origin).netloc != headers.get("host")
+    forwarded = (headers.get("x-forwarded-host") or "").partition(",")[0].strip()
+    own = {headers.get("host"), forwarded, _parts(public_url).netloc} - {"", None}
+    foreign = origin is not None and _parts(origin).netloc not in own
     if foreign or site not in (None, "same-origin", "none"):
         raise NotAllowed("requests sent by another web site are refused")
 

@@ -54,6 +54,11 @@ class Site:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server is asked to end: endless answers end by themselves."""
 
+    @property
+    def pages(self) -> str:
+        """Where people reach the pages, as far as that is known without a request."""
+        return (self.public_url or self.info.url).rstrip("/")
+
 
 def site_of(connection: HTTPConnection) -> Site:
     """The site that a request or a websocket came to."""

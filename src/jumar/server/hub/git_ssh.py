@@ -117,7 +117,7 @@ class GitChannel(asyncssh.SSHServerSession[bytes]):
                 await end(process)
 
     def _lfs_address(self, repo: RepoRecord, right: str) -> dict[str, Any]:
-        base = (self._site.public_url or self._site.info.url).rstrip("/")
+        base = self._site.pages
         full = f"{repo.kind}/{repo.owner}/{repo.name}"
         token = self._site.hub.visit_token(self._user.name, right, full)
         pair = base64.b64encode(f"{self._user.name}:{token}".encode()).decode()

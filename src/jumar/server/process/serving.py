@@ -150,7 +150,10 @@ def _site(
     accounts = Accounts(database)
     sender = Sender()
     notices = Notices(
-        Webhooks(settings.home), sender, partial(_admins, accounts), listener.url.rstrip("/")
+        Webhooks(settings.home),
+        sender,
+        partial(_admins, accounts),
+        (settings.public_url or listener.url).rstrip("/"),
     )
     service = JobService(
         database=database,

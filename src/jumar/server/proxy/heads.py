@@ -16,6 +16,8 @@ _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") (/[\x21-\x7e\x80-\xff]*) HTTP/1\.([01])")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9][0-9])(?: ([^\x00-\x08\x0a-\x1f\x7f]*))?")
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+# Others take what comes before an @, or after a slash, for something else.
+_HOST = re.compile(rb"[A-Za-z0-9._:\[\]-]*")
 _HOP_BY_HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade"}
 )
@@ -156,8 +158,11 @@ def parse_request(head: bytes) -> RequestHead:
     if match[1] == b"CONNECT":
         raise BadHead("this is no proxy for other servers", 405)
     fields = _fields(rest)
-    if len(_values(fields, b"host")) != 1:
+    hosts = _values(fields, b"host")
+    if len(hosts) != 1:
         raise BadHead("there must be one Host")
+    if _HOST.fullmatch(hosts[0]) is None:
+        raise BadHead("the Host is not the name of one")
     connection, is_old = _listed(fields, b"connection"), match[3] == b"0"
     if is_old and _values(fields, b"transfer-encoding"):
         raise BadHead("HTTP/1.0 has no chunks")
@@ -197,7 +202,13 @@ def parse_response(head: bytes) -> ResponseHead:
 
 def is_own_cookie(pair: str) -> bool:
     """Whether a cookie, by its name or as it is set, is one of ours."""
-    return pair.strip().lower().startswith(OWN_COOKIES)
+    # Browsers send back one without a name as its value, which may look like one with a name.
+    return pair.lstrip("= \t").lower().startswith(OWN_COOKIES)
+
+
+def is_field(line: bytes) -> bool:
+    """Whether it is a header, with no line end in it."""
+    return _FIELD.fullmatch(line) is not None
 
 
 def text(value: bytes) -> str:

@@ -6,6 +6,7 @@ has a connection to the job of its own. Whoever reads slowly slows down its own 
 
 import asyncio
 import html
+import re
 import socket
 from collections.abc import AsyncIterator, Coroutine
 from http import HTTPStatus
@@ -16,6 +17,7 @@ from jumar.server.proxy.heads import (
     BadHead,
     RequestHead,
     ResponseHead,
+    is_field,
     parse_request,
     parse_response,
 )
@@ -25,6 +27,7 @@ ANSWER_LIMIT_S = 600.0
 """From the end of a request to the head of its answer."""
 _BLOCK = 1 << 16
 _MOST_LINE_BYTES = 1024
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 _MOST_TRAILERS = 100
 _MOST_THROWN_AWAY = 1 << 18
 _REST_LIMIT_S = 1.0
@@ -92,7 +95,7 @@ class Exchange:
         a little is thrown away, so that the next request can be told from it."""
         loop, left = asyncio.get_running_loop(), _MOST_THROWN_AWAY
         is_taken = await _taken(loop.sock_sendall(to_job, head))
-        async for data in _body(self._browser[0], self._request.length):
+        async for data in body_of(self._browser[0], self._request.length):
             is_taken = is_taken and await _taken(loop.sock_sendall(to_job, data))
             left -= 0 if is_taken else len(data)
             if left < 0:
@@ -109,7 +112,7 @@ class Exchange:
         if answer.has_body(self._request):
             if answer.ends_with_the_connection:
                 return await _copy(source, sink)
-            async for data in _body(source, answer.length):
+            async for data in body_of(source, answer.length):
                 await _write(sink, data)
         return not self._request.is_last
 
@@ -137,7 +140,10 @@ class Exchange:
                 head = await self._job[0].readuntil(_END)
         except TimeoutError:
             raise BadHead("the job did not answer in time", 504) from None
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+        except asyncio.LimitOverrunError:
+            words = f"the head of the answer is larger than {MOST_HEAD_BYTES} bytes"
+            raise BadHead(words, 502) from None
+        except (asyncio.IncompleteReadError, OSError):
             raise BadHead("what answers does not speak HTTP/1.1", 502) from None
         finally:
             self._patience = None
@@ -192,7 +198,7 @@ async def _write(sink: asyncio.StreamWriter, data: bytes) -> None:
         raise Gone from error
 
 
-async def _body(reader: asyncio.StreamReader, length: int | None) -> AsyncIterator[bytes]:
+async def body_of(reader: asyncio.StreamReader, length: int | None) -> AsyncIterator[bytes]:
     """Just the body, in chunks made anew where it comes in chunks; BadHead, Gone."""
     try:
         if length is not None:
@@ -208,24 +214,23 @@ async def _body(reader: asyncio.StreamReader, length: int | None) -> AsyncIterat
             yield b"\r\n"
         # What may follow are headers that nobody has checked.
         for _ in range(_MOST_TRAILERS):
-            if await reader.readuntil(b"\r\n") == b"\r\n":
+            line = await reader.readuntil(b"\r\n")
+            if line == b"\r\n":
                 yield b"0\r\n\r\n"
                 return
+            if not is_field(line[:-2]):
+                raise BadHead("what follows the last chunk is malformed")
         raise BadHead("too much follows the last chunk")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
         raise Gone from error
 
 
 def _chunk_size(line: bytes) -> int:
-    digits = line[:-2].partition(b";")[0].rstrip(b" \t")
-    if not 1 <= len(digits) <= 15 or len(line) > _MOST_LINE_BYTES:
+    found = _CHUNK_LINE.fullmatch(line)
+    # A bare line end in it, or `0x`, would be read differently by others.
+    if found is None or len(line) > _MOST_LINE_BYTES:
         raise BadHead("a chunk has no size")
-    try:
-        if not digits.isalnum():
-            raise ValueError
-        return int(digits, 16)
-    except ValueError:
-        raise BadHead("a chunk has no size") from None
+    return int(found[1], 16)
 
 
 async def _exactly(reader: asyncio.StreamReader, count: int) -> AsyncIterator[bytes]:

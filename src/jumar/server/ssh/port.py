@@ -256,7 +256,8 @@ class _Forwarded(asyncssh.SSHTCPSession[bytes]):
         self._channel: asyncssh.SSHTCPChannel[bytes] | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._reading: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[None] | None = None
         self._has_asked = self._has_answered = False
         """Whether the client, and the job, have said all."""
 
@@ -264,11 +265,12 @@ class _Forwarded(asyncssh.SSHTCPSession[bytes]):
         self._channel = chan
 
     def session_started(self) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(self._read()))
+        self._reading = asyncio.get_running_loop().create_task(self._read())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for task in self._tasks:
-            task.cancel()
+        for task in (self._reading, self._draining):
+            if task is not None:
+                task.cancel()
         self._writer.transport.abort()
         self._on_end()
 
@@ -277,7 +279,8 @@ class _Forwarded(asyncssh.SSHTCPSession[bytes]):
         transport, channel = self._writer.transport, self._channel
         if channel is not None and transport.get_write_buffer_size() > _BLOCK:
             channel.pause_reading()
-            self._tasks.append(asyncio.get_running_loop().create_task(self._drain()))
+            if self._draining is None or self._draining.done():
+                self._draining = asyncio.get_running_loop().create_task(self._drain())
 
     async def _drain(self) -> None:
         try:

@@ -18,6 +18,9 @@ from jumar.server.edge.site import Site
 
 _BLOCK = 1 << 16
 _FAILED = 255
+_USUAL_SIZE = (80, 24)
+"""Columns and rows of a client that has no terminal itself."""
+_MOST_SIZE = 9999
 _PLACES = (
     "/usr/lib/openssh/sftp-server",
     "/usr/libexec/openssh/sftp-server",
@@ -49,7 +52,8 @@ class Channel(asyncssh.SSHServerSession[bytes]):
         self._may_write.set()
         self._something = asyncio.Event()
         """To be sent to the command."""
-        self._notes: list[bytes] = []
+        self._notes: dict[str, bytes] = {}
+        """The last of each kind: however many come, no more are kept."""
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, chan: "asyncssh.SSHServerChannel[bytes]") -> None:
@@ -62,7 +66,9 @@ class Channel(asyncssh.SSHServerSession[bytes]):
     def pty_requested(
         self, term_type: str, term_size: tuple[int, int, int, int], term_modes: Any
     ) -> bool:
-        columns, rows = (min(max(size, 1), 9999) for size in term_size[:2])
+        columns, rows = (
+            min(n, _MOST_SIZE) or usual for n, usual in zip(term_size, _USUAL_SIZE, strict=False)
+        )
         term = term_type if re.fullmatch(r"[A-Za-z0-9._+-]{1,64}", term_type) else "xterm"
         self._terminal = {"rows": rows, "columns": columns, "term": term}
         return True
@@ -93,12 +99,13 @@ class Channel(asyncssh.SSHServerSession[bytes]):
         return True
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
-        self._note(json_frame(frames.WINDOW, {"rows": max(height, 1), "columns": max(width, 1)}))
+        if width and height:
+            self._note("size", json_frame(frames.WINDOW, {"rows": height, "columns": width}))
 
     def signal_received(self, signal: str) -> None:
         number = _number(signal)
         if number:
-            self._note(json_frame(frames.SIGNAL, {"signal": number}))
+            self._note(f"signal {number}", json_frame(frames.SIGNAL, {"signal": number}))
 
     def break_received(self, msec: int) -> bool:
         return False
@@ -109,8 +116,8 @@ class Channel(asyncssh.SSHServerSession[bytes]):
     def resume_writing(self) -> None:
         self._may_write.set()
 
-    def _note(self, data: bytes) -> None:
-        self._notes.append(data)
+    def _note(self, kind: str, data: bytes) -> None:
+        self._notes[kind] = data
         self._something.set()
 
     async def _run(self) -> None:
@@ -160,15 +167,15 @@ class Channel(asyncssh.SSHServerSession[bytes]):
                     _exit(channel, frames.values_of(content))
                     return
             await self._may_write.wait()
-        self._fail(channel, "the command was killed")
+        self._fail(channel, "the job has ended, or the command was killed")
 
     async def _send_input(self, session: Session) -> None:
         """What was typed, as far as the command takes it."""
         while True:
             await self._something.wait()
             self._something.clear()
-            notes, self._notes = self._notes, []
-            for note in notes:
+            notes, self._notes = self._notes, {}
+            for note in notes.values():
                 await session.send(note)
             while self._waiting and self._room:
                 count = min(len(self._waiting), self._room, frames.MOST_BYTES)

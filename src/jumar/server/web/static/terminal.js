@@ -18,6 +18,9 @@
   let sending = false;
   let ended = false;
   const LARGEST = 32768;
+  // What may be on its way before the command has taken it; with more, its host hangs up.
+  let room = 262144;
+  const typed = [];
 
   function frame(letter, content) {
     const made = new Uint8Array(5 + content.length);
@@ -43,6 +46,14 @@
     sending = false;
   }
 
+  function type() {
+    while (typed.length && typed[0].length <= room) {
+      const piece = typed.shift();
+      room -= piece.length;
+      send(frame("i", piece));
+    }
+  }
+
   const json = (letter, values) => frame(letter, text.encode(JSON.stringify(values)));
   const size = () => ({ rows: screen.rows, columns: screen.cols });
 
@@ -61,6 +72,9 @@
       screen.write(content);
     } else if (letter === "f") {
       end(JSON.parse(words.decode(content)).message);
+    } else if (letter === "t") {
+      room += JSON.parse(words.decode(content)).bytes;
+      type();
     } else if (letter === "q") {
       end("");
     }
@@ -99,7 +113,8 @@
 
   screen.onData((data) => {
     const bytes = text.encode(data);
-    for (let at = 0; at < bytes.length; at += LARGEST) send(frame("i", bytes.slice(at, at + LARGEST)));
+    for (let at = 0; at < bytes.length; at += LARGEST) typed.push(bytes.slice(at, at + LARGEST));
+    type();
   });
   screen.onResize(() => send(json("w", size())));
   window.addEventListener("resize", () => fit.fit());

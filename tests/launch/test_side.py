@@ -1,0 +1,90 @@
+"""What the host of an endpoint finds out about its job, and what it starts for it."""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.node.side_programs import program_of
+from jumar.launch.processes import listeners as listening
+from jumar.launch.processes.container import (
+    Container,
+    Wrapping,
+    entered,
+    folder_in,
+    has_own_shell,
+    is_elsewhere,
+)
+from jumar.launch.processes.listeners import holders, listeners, still_holds
+from jumar.launch.processes.namespace import Mount
+from jumar.launch.processes.network import Network
+from jumar.launch.processes.spawn import Program
+
+
+def test_a_listener_is_its_process_s_only_as_long_as_that_has_it() -> None:
+    def pids() -> Iterator[int]:
+        yield os.getppid()
+        yield os.getpid()
+        # Where many processes run, to look at all of them for each connection would take long.
+        raise AssertionError("one more was looked at than it takes")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        (one,) = listeners(port)
+        found = holders([one.inode], pids())
+        assert found[one.inode].who.pid == os.getpid()
+        assert still_holds(found[one.inode], one.inode)
+        assert not still_holds(found[one.inode], one.inode + 1)
+        descriptor = listening.fileno()
+    assert not still_holds(found[one.inode], one.inode)
+    assert listeners(port) == []
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert other.fileno() == descriptor
+        assert not still_holds(found[one.inode], one.inode)
+    assert holders([one.inode], [os.getpid(), 0]) == {}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::"])
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_listeners_are_found_where_they_can_be_reached(
+    address: str, is_answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_answered:
+        # As in a sandbox that has no such sockets.
+        monkeypatch.setattr(listening, "_NETLINK_SOCK_DIAG", 31)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        (one,) = listeners(port)
+        assert one.inode == os.fstat(server.fileno()).st_ino
+        with socket.create_connection((one.address, port)) as made:
+            assert made.family == one.family
+            assert listeners(made.getsockname()[1]) == []
+
+
+@pytest.mark.parametrize("name", ["jupyter", "tensorboard"])
+def test_programs_are_in_the_network_of_the_job(name: str, tmp_path: Path) -> None:
+    path = {"PATH": os.path.dirname(sys.executable), "JUPYTER_TOKEN": "of a notebook"}
+    network = Network("/proc/1/ns/net", None)
+    rank = Program(["sleep", "9"], path, str(tmp_path), "", network=network)
+    made = program_of(name, JobDir(str(tmp_path), 1), rank, str(tmp_path / "private"))
+    assert made is not None
+    assert (made.network, made.directory) == (network, str(tmp_path))
+    assert "JUPYTER_TOKEN" not in made.environment
+
+
+def test_apptainer_runs_what_is_beside_a_rank_in_a_container_like_it(tmp_path: Path) -> None:
+    container = Container("/opt/bin/apptainer", "/a.sif", ("--nv",))
+    wrapping = Wrapping(container, "j", (Mount("/x", "/y"),), (), {"PATH": "/bin"})
+    rank = wrapping.wrapped(Program(["train"], {"STEP": "12"}, "/work", ""), 0)
+    assert (rank.argv[-2:], rank.environment["APPTAINERENV_STEP"]) == (["/a.sif", "train"], "12")
+    assert not has_own_shell(rank)
+    assert not is_elsewhere(rank)
+    assert folder_in(rank.enter) == "/work"
+    words = entered(rank.enter, ["sh", "-c", "x"], terminal=True)
+    assert words == [*rank.argv[:-1], "sh", "-c", "x"]
+    assert entered(rank.enter, [], terminal=True)[-3] == "/bin/sh"
