@@ -147,8 +147,8 @@ async def download(
         if entry.pointer is None:
             content = reading.content(folder, entry.oid)
             return Response(content, media_type="application/octet-stream", headers=headers)
-        # Whether it is there is said before the answer begins.
-        with site.hub.objects.open(repo, entry.pointer.oid, path) as file:
+        # Whether it is there, and whole, is said before the answer begins.
+        with site.hub.objects.open(repo, entry.pointer.oid, path, whole=True) as file:
             stored = file.name
         return FileResponse(stored, media_type="application/octet-stream", headers=headers)
 
