@@ -66,9 +66,7 @@ class Objects:
                     found[row.oid] = Stored(row.oid, row.size, self._stored / row.stored)
         return {oid: one for oid, one in found.items() if _is_whole(one)}
 
-    def open(
-        self, repo: RepoRecord, oid: str, path: str = "", *, whole: bool = False
-    ) -> BinaryIO:
+    def open(self, repo: RepoRecord, oid: str, path: str = "", *, whole: bool = False) -> BinaryIO:
         """The bytes of an object; ObjectMissing names it, and the file that it is for. Of a large one that is
         damaged the error comes with its last block, or, with `whole`, before its first."""
         what = f"the LFS object of {path} (sha256:{oid})" if path else f"LFS object {oid}"

@@ -1,8 +1,10 @@
 """Reading a repository: revisions, trees, files, history. Links in trees are never followed."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from jumar.errors import NotFound
@@ -12,6 +14,7 @@ from jumar.hub.pre_receive import MOST_POINTER_BYTES, POINTER
 
 MAIN = "main"
 _LEAST_POINTER_BYTES = 100
+_REMEMBERED = 20_000
 
 
 class RevisionNotFound(NotFound):
@@ -81,7 +84,10 @@ class Ref:
 def commit_of(folder: Path, revision: str) -> str:
     """The whole id of the commit that a branch, a tag or an id names."""
     if COMMIT.fullmatch(revision):
-        candidates = [revision]
+        try:
+            return _whole_id(folder, revision)
+        except GitFailed:
+            candidates = []
     elif is_ref_name(revision):
         candidates = [f"refs/heads/{revision}", f"refs/tags/{revision}"]
         if re.fullmatch("[0-9a-f]{7,39}", revision):
@@ -89,16 +95,30 @@ def commit_of(folder: Path, revision: str) -> str:
     else:
         candidates = []
     for candidate in candidates:
-        try:
-            said = git(
-                folder, "rev-parse", "-q", "--verify", "--end-of-options", f"{candidate}^{{commit}}"
-            )
-        except GitFailed:
-            continue
-        return said.decode().strip()
+        with suppress(GitFailed):
+            return _verified(folder, candidate)
     raise RevisionNotFound(
         f"no revision {revision[:100]!r}", hint="give a branch, a tag or a commit"
     )
+
+
+def branch_at(folder: Path, branch: str) -> str:
+    """The newest commit of a branch; RevisionNotFound where a tag or a commit is called so, or nothing is."""
+    if is_ref_name(branch):
+        with suppress(GitFailed):
+            return _verified(folder, f"refs/heads/{branch}")
+    raise RevisionNotFound(f"no branch {branch[:100]!r}", hint="commits are made on branches")
+
+
+def _verified(folder: Path, name: str) -> str:
+    words = ("rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    return git(folder, *words).decode().strip()
+
+
+# Clients ask for each file of a commit twice and by its whole id: what a commit has never changes.
+@lru_cache(_REMEMBERED)
+def _whole_id(folder: Path, commit: str) -> str:
+    return _verified(folder, commit)
 
 
 def head_of(folder: Path) -> str | None:
@@ -121,6 +141,7 @@ def entries(folder: Path, commit: str, path: str = "", *, recursive: bool = True
     )
 
 
+@lru_cache(_REMEMBERED)
 def entry_at(folder: Path, commit: str, path: str) -> Entry:
     """The file at `path`; EntryNotFound where there is none."""
     said = git(folder, "ls-tree", "-z", "-l", "--full-tree", commit, "--", check_path(path))
