@@ -115,9 +115,9 @@ def _read_like_a_store(jumar: Jumar, tmp_path: Path, place: str, commit: str) ->
     assert jumar("data", "cat", f"{place}:sub/b.csv").stdout == "a,b\n1,2\n"
     assert "more/" in jumar("data", "ls", place).stdout
     assert "more/" not in jumar("data", "ls", f"{place}@{commit}").stdout
-    assert "copied 4 files" in jumar("data", "cp", place, "pulled").stderr
+    assert "copied 4 files" in jumar("data", "cp", place, "pulled").stdout
     assert (tmp_path / "pulled/more/a.txt").read_text() == "secret row"
-    assert "copied 0 files" in jumar("data", "pull", place, "pulled").stderr
+    assert "copied 0 files" in jumar("data", "pull", place, "pulled").stdout
     jumar("data", "cp", f"{place}:sub", "obs://row-hub/sub")
     assert jumar("data", "cat", "obs://row-hub/sub/b.csv").stdout == "a,b\n1,2\n"
     for wrong in ("hub://model/nobody/none", f"{place}@none", f"{place}:none", "hub://x"):
