@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -47,6 +47,8 @@ class Entry:
     stored: int
     """Bytes in git; of a folder 0."""
     pointer: Pointer | None = None
+    raw: bytes = b""
+    """The path as git has it, which need not be text."""
 
     @property
     def is_folder(self) -> bool:
@@ -158,7 +160,8 @@ def _entry(line: bytes) -> Entry | None:
     if kind == "commit":
         # A repository inside of a repository is elsewhere.
         return None
-    return Entry(path.decode("utf-8", "replace"), mode, oid, 0 if size == "-" else int(size))
+    text = path.decode("utf-8", "replace")
+    return Entry(text, mode, oid, 0 if size == "-" else int(size), raw=path)
 
 
 def _with_pointers(folder: Path, found: list[Entry]) -> list[Entry]:
@@ -168,10 +171,7 @@ def _with_pointers(folder: Path, found: list[Entry]) -> list[Entry]:
         if not one.is_folder and _LEAST_POINTER_BYTES < one.stored <= MOST_POINTER_BYTES
     ]
     contents = blobs(folder, maybe)
-    return [
-        Entry(one.path, one.mode, one.oid, one.stored, pointer_in(contents.get(one.oid, b"")))
-        for one in found
-    ]
+    return [replace(one, pointer=pointer_in(contents.get(one.oid, b""))) for one in found]
 
 
 def pointer_in(content: bytes) -> Pointer | None:
