@@ -30,7 +30,7 @@ OUTPUT = "output"
 AIM = "aim"
 """The same for the Aim repository of a script with an evaluation of its own."""
 Field = Annotated[str, Form(max_length=1024)]
-_MINDSPORE = re.compile(rb"^\s*(?:import|from)\s+mindspore\b", re.M)
+_MINDSPORE = re.compile(rb"^\s*(?:from\s+mindspore\b|import\s[^#\n]*\bmindspore\b)", re.M)
 _MOST_BOOT_BYTES = 1 << 20
 
 
