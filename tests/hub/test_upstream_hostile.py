@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 from tests.server.conftest import Running, serving
@@ -57,7 +57,7 @@ class Liar(BaseHTTPRequestHandler):
                 self._head(0, {"Location": self._detour()})
 
     def _detour(self) -> str:
-        port = self.server.server_address[1]
+        port = cast("ThreadingHTTPServer", self.server).server_port
         return {
             "loopback": f"http://127.0.0.2:{port}/inner",
             "mapped": f"http://[::ffff:127.0.0.2]:{port}/inner",
@@ -93,7 +93,7 @@ def near(tmp_path: Path) -> Generator[Running]:
     Liar.asked.clear()
     try:
         with serving(tmp_path) as running:
-            url = f"http://127.0.0.1:{liar.server_address[1]}"
+            url = f"http://127.0.0.1:{liar.server_port}"
             running.site.hub.upstream = Upstream(url, "secret", running.home / "hub/upstream")
             yield running
     finally:
@@ -134,9 +134,11 @@ def test_where_a_redirect_may_lead(
 ) -> None:
     own = "10.0.0.1" if near_hub else "8.8.4.4"
     connected: list[str] = []
-    monkeypatch.setattr(
-        detours.socket, "create_connection", lambda to, timeout: connected.append(to[0])
-    )
+
+    def connect(to: tuple[str, int], timeout: float | None) -> None:
+        connected.append(to[0])
+
+    monkeypatch.setattr(detours.socket, "create_connection", connect)
     shown = f"[{address}]" if ":" in address else address
     opener = detours.opener_for(f"http://{shown}/x", f"http://{own}")
     with suppress(Exception), closing(opener.open(f"http://{shown}/x")):

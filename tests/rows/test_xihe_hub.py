@@ -133,7 +133,10 @@ def test_row_59_the_form_makes_a_training_of_three_repositories(
 ) -> None:
     # One that says so in the place of the real one, which the tutorial as a whole is run with elsewhere.
     stand_in = "def run_check():\n    print('MindSpore has been installed successfully!')\n"
-    files = {"train/train.py": f"import time, mindspore\n{TRAIN}", "mindspore/__init__.py": stand_in}
+    files = {
+        "train/train.py": f"import time, mindspore\n{TRAIN}",
+        "mindspore/__init__.py": stand_in,
+    }
     owner = pushed(jumar, tmp_path, "project", "row59", files)
     pushed(jumar, tmp_path, "model", "row59m", {"lenet.ckpt": "0.1 0.2"})
     pushed(jumar, tmp_path, "dataset", "row59d", {"train/a.gz": "a", "test/b.gz": "b"})
