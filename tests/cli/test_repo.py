@@ -63,6 +63,7 @@ def test_from_files_to_a_published_model(jumar: Jumar, tmp_path: Path) -> None:
         (("publish", "no-such-job", "x"), ""),
     ):
         assert hint in jumar("repo", *words, rc=2).stderr
+    _read_like_a_store(jumar, tmp_path, f"hub://dataset/{made['owner']}/rows", made["commit"])
     code = tmp_path / "code"
     (code / "jumar-report").mkdir(parents=True)
     (code / "train.py").write_text(TRAIN)
@@ -108,3 +109,17 @@ def test_from_files_to_a_published_model(jumar: Jumar, tmp_path: Path) -> None:
     assert found["skipped"] == 0
     jumar("repo", "delete", "model", "trained", "--yes")
     assert json.loads(jumar("repo", "gc", "--json").stdout)["objects"] >= 1
+
+
+def _read_like_a_store(jumar: Jumar, tmp_path: Path, place: str, commit: str) -> None:
+    assert jumar("data", "cat", f"{place}:sub/b.csv").stdout == "a,b\n1,2\n"
+    assert "more/" in jumar("data", "ls", place).stdout
+    assert "more/" not in jumar("data", "ls", f"{place}@{commit}").stdout
+    assert "copied 4 files" in jumar("data", "cp", place, "pulled").stdout
+    assert (tmp_path / "pulled/more/a.txt").read_text() == "secret row"
+    assert "copied 0 files" in jumar("data", "pull", place, "pulled").stdout
+    jumar("data", "cp", f"{place}:sub", "obs://row-hub/sub")
+    assert jumar("data", "cat", "obs://row-hub/sub/b.csv").stdout == "a,b\n1,2\n"
+    for wrong in ("hub://model/nobody/none", f"{place}@none", f"{place}:none", "hub://x"):
+        jumar("data", "cp", wrong, "none", rc=2)
+    assert "jumar repo upload" in jumar("data", "cp", "pulled", place, rc=2).stderr

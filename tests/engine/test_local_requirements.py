@@ -7,8 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final
 
+from jumar.launch.prepare.requirements import keep_mindspore
+from jumar.launch.verdict import SetupFailed
 from jumar.spec.states import AttemptState
 
 PYTHON = sys.executable
@@ -117,3 +120,27 @@ def test_a_requirements_file_that_is_not_there_is_named(workshop: Workshop, tmp_
     archive = pack(tmp_path / "code.tar", {"train.py": ""})
     _, seen = workshop.run([PYTHON, "train.py"], requirements="need.txt", **fields(archive))
     assert (seen.state, seen.reason) == (AttemptState.FAILED, "need.txt does not exist in the code")
+
+
+@pytest.mark.parametrize(
+    ("installed", "wanted", "is_refused"),
+    [
+        ("mindspore-1.7.0", "mindspore-2.6.0", True),
+        ("mindspore_ascend-1.7.0", "mindspore-1.8.1", True),
+        ("mindspore-1.7.0", "mindspore-1.7.0", False),
+        ("mindspore-1.7.0", "mindvision-0.1.0", False),
+        ("numpy-2.0", "mindspore-2.6.0", False),
+    ],
+)
+def test_another_mindspore_on_ascend_is_refused_with_the_reason(
+    tmp_path: Path, installed: str, wanted: str, is_refused: bool
+) -> None:
+    (tmp_path / "own" / f"{installed}.dist-info").mkdir(parents=True)
+    (tmp_path / "env/lib/python3/site-packages" / f"{wanted}.dist-info").mkdir(parents=True)
+    places = [str(tmp_path / "own"), str(tmp_path / "none")], str(tmp_path / "env")
+    if not is_refused:
+        keep_mindspore(*places)
+        return
+    with pytest.raises(SetupFailed, match="needs another CANN") as refused:
+        keep_mindspore(*places)
+    assert refused.value.values["installed"] == "1.7.0"

@@ -1,6 +1,7 @@
 """Repositories with the stock git."""
 
 import json
+import os
 import subprocess
 from typing import Any
 
@@ -173,3 +174,38 @@ def test_a_push_whose_client_was_killed_leaves_nothing_and_can_be_repeated(hub: 
     connection.close()
     hub.git("push", "-q", "origin", "HEAD:main", cwd=work)
     hub.fsck(repo)
+
+
+def test_a_checkout_for_jobs_has_any_name_and_the_links_that_stay_inside(hub: Hubbed) -> None:
+    repo = hub.repo("names")
+    work = hub.clone(repo, "names")
+    names = [
+        "目录/文件 名.txt",
+        'it\'s "q".txt',
+        "new\nline.txt",
+        "-dash",
+        "n" * 255,
+        b"latin\xe9.txt",
+    ]
+    for name in map(os.fsencode, names):
+        path = os.path.join(os.fsencode(work), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(name)
+    good = {"to-file": "目录/文件 名.txt", "目录/up": "../-dash", "目录/root": ".."}
+    bad = {"out": "../out", "far": "/etc/passwd", "turn": "目录/root/../out"}
+    for name, to in {**good, **bad}.items():
+        (work / name).symlink_to(to)
+    hub.commit(work, {"a": b"a"})
+    hub.git("push", "-q", "origin", "HEAD:main", cwd=work)
+    commit = hub.git("rev-parse", "HEAD", cwd=work).stdout.strip()
+    checkouts = hub.running.site.hub.checkouts
+    made = checkouts.folder(repo, commit, "")
+    for name in map(os.fsencode, names):
+        with open(os.path.join(os.fsencode(made), name), "rb") as file:
+            assert file.read() == name
+    assert {name: os.readlink(made / name) for name in good} == good
+    assert not [name for name in bad if os.path.lexists(made / name)]
+    part = checkouts.folder(repo, commit, "目录")
+    assert sorted(os.listdir(part)) == ["文件 名.txt"]
+    checkouts.archive(repo, commit, "").close()

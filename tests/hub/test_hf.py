@@ -100,3 +100,31 @@ def test_what_a_hostile_client_sends_is_refused_in_words(hub: Hubbed) -> None:
     left = (hub.running.home / "hub/spool").iterdir()
     # What a client has sent by Xet is kept for some minutes: it may refer to it again.
     assert all(one.name.startswith("xet-") for one in left)
+
+
+def test_commits_are_made_on_branches_only_and_texts_stay_in_git(hub: Hubbed) -> None:
+    repo = hub.repo("branches", kind="model")
+    hub.git("tag", "v1", "main", cwd=hub.bare(repo))
+    commit = hub.git("rev-parse", "main", cwd=hub.bare(repo)).stdout.strip()
+    line = {"path": "LICENSE", "content": "MIT"}
+    lines = [{"key": "header", "value": {"summary": "x"}}, {"key": "file", "value": line}]
+    body = "".join(json.dumps(one) + "\n" for one in lines).encode()
+    for branch, status in (("v1", 404), (commit, 404), ("none", 404), ("main", 200)):
+        path = f"/hf/api/models/ann/branches/commit/{branch}"
+        assert hub.running.ask("POST", path, body=body).status == status, branch
+    assert hub.git("branch", "--format=%(refname:short)", cwd=hub.bare(repo)).stdout == "main\n"
+    for path, sample, mode in (
+        ("LICENSE", "MIT 许可".encode(), "regular"),
+        ("src/net.cpp", b"int x;", "regular"),
+        ("empty", b"", "regular"),
+        ("a.csv", "数".encode("gb18030"), "regular"),
+        ("cut", "数".encode()[:-1], "regular"),
+        ("noise", b"\xff\xfe", "lfs"),
+        ("model.safetensors", b"text", "lfs"),
+        ("x.txt", b"\0", "lfs"),
+    ):
+        asked = {"path": path, "size": len(sample), "sample": base64.b64encode(sample).decode()}
+        answer = hub.running.ask(
+            "POST", "/hf/api/models/ann/branches/preupload/main", body={"files": [asked]}
+        )
+        assert answer.json["files"][0]["uploadMode"] == mode, path

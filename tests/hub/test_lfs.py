@@ -1,12 +1,16 @@
 """LFS objects: with the stock git-lfs, and as a hostile client would send them."""
 
 import hashlib
+import io
 import os
+import shutil
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from tests.hub.conftest import Hubbed, needs_lfs
 
+from jumar.hub.objects import ObjectMissing
 from jumar.spec.repos import RepoRecord
 
 
@@ -98,10 +102,36 @@ def test_a_pointer_without_its_object_is_refused_and_a_damaged_one_is_named(hub:
     send(hub, repo, content)
     hub.git("push", "-q", "origin", "HEAD:main", cwd=work)
     [path] = (hub.running.home / "hub/lfs").rglob(f"{oid}.*")
-    path.write_bytes(content[:-1])
-    answer = hub.running.ask("GET", "/hf/ann/damaged/resolve/main/w.bin")
-    assert answer.status == 404
-    assert f"the LFS object of w.bin (sha256:{oid}) is missing or damaged" in answer.json["error"]
-    # Sent again, it is whole again.
-    send(hub, repo, content)
-    assert hub.running.ask("GET", "/hf/ann/damaged/resolve/main/w.bin").body == content
+    for damage in (content[:-1], bytes(1) * 2000):
+        path.write_bytes(damage)
+        answer = hub.running.ask("GET", "/hf/ann/damaged/resolve/main/w.bin")
+        assert answer.status == 404
+        words = f"the LFS object of w.bin (sha256:{oid}) is missing or damaged"
+        assert words in answer.json["error"]
+        # Sent again, it is whole again.
+        send(hub, repo, content)
+        assert hub.running.ask("GET", "/hf/ann/damaged/resolve/main/w.bin").body == content
+        [path] = (hub.running.home / "hub/lfs").rglob(f"{oid}.*")
+
+
+def test_damage_of_a_large_object_is_found_before_its_last_block(hub: Hubbed) -> None:
+    repo = hub.repo("rotten", kind="model")
+    objects = hub.running.site.hub.objects
+    size = (64 << 20) + 1
+    content = bytes(size)
+    oid = hashlib.sha256(content).hexdigest()
+    with objects.incoming(repo, oid, size) as incoming:
+        incoming.write(content)
+        incoming.keep()
+    [path] = (hub.running.home / "hub/lfs").rglob(f"{oid}.*")
+    with path.open("r+b") as file:
+        file.write(b"x")
+    copied = io.BytesIO()
+    with (
+        objects.open(repo, oid, "w.bin") as file,
+        pytest.raises(ObjectMissing, match=r"w\.bin"),
+    ):
+        shutil.copyfileobj(file, copied, 4 << 20)
+    assert copied.tell() < size
+    with pytest.raises(ObjectMissing):
+        objects.open(repo, oid)

@@ -13,6 +13,9 @@ tags: [lenet, "<b>bold</b>"]
 # LeNet <script>alert(1)</script>
 
 [safe](https://example.com) [bad](javascript:alert(1)) <img src=x onerror=alert(1)>
+
+<!-- unsaid
+--> <!-- unsaid -->
 """
 
 
@@ -32,7 +35,7 @@ def test_the_catalogue_finds_public_ones_of_others_and_shows_them_safely(hub: Hu
     assert "unseen" not in listed
     assert "<b>bold</b>" not in listed
     shown = page(hub, "/repos/model/bob/lenet").text
-    for evil in ("<script>alert", "<img src=x", 'href="javascript:'):
+    for evil in ("<script>alert", "<img src=x", 'href="javascript:', "unsaid"):
         assert evil not in shown
     for words in ("LeNet &lt;script&gt;", 'href="https://example.com"', "git clone", "w.dat"):
         assert words in shown

@@ -128,6 +128,13 @@ def test_row_43_the_command_is_rehearsed_on_simulated_cards(jumar: Jumar, tmp_pa
     assert [d["device_id"] for d in table["server_list"][0]["device"]] == ["0", "1"]
 
 
+def test_the_example_finds_itself_in_the_rank_table(jumar: Jumar) -> None:
+    file = Path(__file__).parents[2] / "examples/ranktable/job.yaml"
+    lines = jumar("run", "-f", str(file), "--follow").stdout.splitlines()
+    assert {"rank 0 of 2 on device 0", "rank 1 of 2 on device 1"} <= set(lines)
+    assert lines[-1] == "y = 3.000 x + 1.000"
+
+
 def test_row_49_a_shell_in_the_running_job(jumar: Jumar, tmp_path: Path) -> None:
     run = ("run", "--device", "sim:2", "--env", "STEP=12", "--", "sleep", "600")
     job = jumar(*run).stdout.strip()

@@ -1,10 +1,12 @@
 """Tutorial 003: evaluation of trainings, by the monitors of mindvision and by Aim."""
 
 import json
+import os
+import re
 from pathlib import Path
 
 from tests.cli.conftest import Jumar
-from tests.rows.conftest import fetch, write
+from tests.rows.conftest import fetch, wait_for_state, write
 from tests.rows.test_xihe_hub import post_form, pushed
 from tests.store.served import Served
 
@@ -104,3 +106,15 @@ def test_row_54_own_evaluation_in_an_aim_repository(
     page = fetch(platform, f"/evaluation?project={owner}/row54&high.batch_size=32&by=test/accuracy")
     assert "output/bs32_lr0.01" in page
     assert "output/bs64_lr0.01" not in page
+    # In Aim's own pages, where it is installed; this one only tells what it was asked for.
+    program = tmp_path / "bin/aim"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho asked "$@"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    assert "pip-requirements.txt" in jumar("eval", job, "--aim", rc=2, PATH=path).stderr
+    made = jumar("run", "--code", "row54", "--", "mkdir", "-p", "aim/.aim").stdout.strip()
+    wait_for_state(jumar, made, "succeeded")
+    assert "jumar[aim]" in jumar("eval", made, "--aim", rc=2, PATH="/usr/bin").stderr
+    asked = jumar("eval", made, "--aim", PATH=path).stdout.splitlines()
+    assert re.fullmatch(r"asked up --repo /.*/aim", asked[-1])

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 from tests.server.conftest import Running, wait_for
 
+from jumar.hub.reading import entries
 from jumar.spec.states import AttemptState, JobState
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -305,3 +306,39 @@ def test_everything_can_be_read_without_scripts(running: Running, browser: Brows
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#summary .state")).to_have_text(re.compile("Stopp"))
     context.close()
+
+
+def test_files_are_uploaded_to_a_repository(running: Running, page: Page, tmp_path: Path) -> None:
+    user = running.site.accounts.tokens.user_of(running.token("ann"))
+    assert user is not None
+    repositories = running.site.hub.repositories
+    repo = repositories.create(user, "project", "uploads")
+    folder = tmp_path / "文件夹"
+    (folder / "子").mkdir(parents=True)
+    (folder / "子/配置.json").write_text("{}")
+    (folder / "权重.ckpt").write_bytes(os.urandom(3 << 20))
+    (tmp_path / "long.txt").write_text("x" * (repositories.limits.plain_bytes + 1))
+    (tmp_path / "empty.txt").touch()
+    for field, chosen, message in (
+        ("files", [tmp_path / "long.txt", tmp_path / "empty.txt"], "第一次"),
+        ("folder", folder, "目录"),
+    ):
+        page.goto(f"{running.url}/repos/project/ann/uploads")
+        page.locator(f"#repo-upload input[name={field}]").set_input_files(chosen)
+        page.locator("#repo-upload input[name=message]").fill(message)
+        page.locator("#repo-upload button").click()
+        expect(page.get_by_role("row", name=message)).to_be_visible()
+    found = {one.path: one for one in entries(repositories.folder(repo), "main")}
+    assert found["文件夹/子/配置.json"].pointer is None
+    assert found["empty.txt"].size == 0
+    for path, size in (
+        ("long.txt", repositories.limits.plain_bytes + 1),
+        ("文件夹/权重.ckpt", 3 << 20),
+    ):
+        pointer = found[path].pointer
+        assert pointer is not None
+        assert pointer.size == size
+    # An older commit is no branch: nothing can be added to it.
+    page.get_by_role("row", name="第一次").get_by_role("link").first.click()
+    expect(page.get_by_text("long.txt").first).to_be_visible()
+    expect(page.locator("#repo-upload")).to_have_count(0)

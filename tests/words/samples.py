@@ -22,9 +22,13 @@ VALUES: dict[str, str | int] = {
     "job": "k7x2m9q4tb",
     "places": "rank 2 in train.py:7; ranks 0, 1 in all_reduce",
     "segments": 2,
+    "installed": "1.7.0",
+    "wanted": "2.6.0",
 }
 # Names that are the same in every language.
-_NAMES = re.compile(r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|\$JUMAR_CKPT_DIR")
+_NAMES = re.compile(
+    r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|MindSpore|CANN|Ascend|\$JUMAR_CKPT_DIR"
+)
 
 
 def cases() -> Iterator[tuple[Cause, Form, dict[str, str | int]]]:

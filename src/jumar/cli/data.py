@@ -22,7 +22,7 @@ _MOST_SHOWN = 20
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Copy, list and sample data: folders, obs:// and s3://.
+    """Copy, list and sample data: folders, obs:// and s3://; hub:// is read.
 
     \b
     Example:

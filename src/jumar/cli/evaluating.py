@@ -7,6 +7,7 @@ from typing import cast
 import click
 
 from jumar.cli import completing
+from jumar.cli.aim_pages import open_in_aim
 from jumar.cli.connect import connected
 from jumar.cli.curve import draw
 from jumar.cli.output import local, note, print_json, print_table, readable_line, say
@@ -39,7 +40,8 @@ class _WithScript(click.Command):
     metavar="NAME=LOW..HIGH",
     help="Only runs whose parameter is in this range; may be given several times.",
 )
-@click.option("--path", default="", help="With a script: a file or folder of the job.")
+@click.option("--path", default="", help="With a script or --aim: a file or folder of the job.")
+@click.option("--aim", "in_aim", is_flag=True, help="Open what the job tracked in Aim's own pages.")
 @click.option("--device", default="", help="With a script: by default that of the job.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -50,6 +52,7 @@ def command(
     by: str | None,
     wanted: Sequence[str],
     path: str,
+    in_aim: bool,
     device: str,
     as_json: bool,
 ) -> None:
@@ -68,11 +71,14 @@ def command(
       jumar eval lenet -- python eval.py --batch_size 64
       jumar eval --project ann/lenet --by accuracy --where learning_rate=0.001..0.01
       jumar eval lenet lenet-2 --json
+      jumar eval lenet --aim
     """
     if not jobs and not project:
         raise BadInput(
             "no job was given", hint="jumar eval JOB, or: jumar eval --project OWNER/NAME"
         )
+    if in_aim:
+        open_in_aim(jobs, path)
     script = cast("list[str] | None", context.obj)
     if script is not None:
         _run_script(jobs, script, path, device, as_json)

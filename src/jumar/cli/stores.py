@@ -4,11 +4,13 @@ import os
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from jumar.settings import load
 
 if TYPE_CHECKING:
     from jumar.store.credentials import Credential, StoreConfig
+    from jumar.store.hub import HubServer
 
 
 def my_stores() -> "StoreConfig":
@@ -17,13 +19,22 @@ def my_stores() -> "StoreConfig":
     from jumar.store.credentials import STORE_FILE_VARIABLE, load_config
 
     settings = load()
-    found = load_config(settings.home)
+    found = replace(load_config(settings.home), hub=cache(_hub))
     if os.environ.get(STORE_FILE_VARIABLE):
         return found
     address = find(settings)
     if address is None or address.url != f"unix://{settings.site_socket}":
         return found
     return replace(found, from_site=cache(lambda: _site_credential(address.url, address.token)))
+
+
+def _hub() -> "HubServer":
+    from jumar.cli.connect import connect
+    from jumar.store.hub import HubServer
+
+    client = connect().client
+    # Of a Unix socket there is no host to name.
+    return HubServer(urlsplit(client.url).netloc or "localhost", client.open_stream)
 
 
 def _site_credential(url: str, token: str) -> "Credential":

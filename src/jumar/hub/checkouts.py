@@ -26,6 +26,7 @@ from jumar.hub.repositories import Repositories
 from jumar.spec.repos import RepoRecord
 
 _LIMIT_S = 1800.0
+_LINK = "120000"
 _TREE = re.compile(r"/hub/trees/[0-9a-f]+/([0-9a-f]{32})")
 
 
@@ -107,12 +108,16 @@ class Checkouts:
         if not found:
             raise NotFound(f"{repo.owner}/{repo.name} has no files at this revision")
         target.mkdir(mode=0o700)
-        # Of LFS files only the pointers lie in git; links lead to who knows where.
-        plain = [one for one in found if one.pointer is None and one.mode != "120000"]
+        # Of LFS files only the pointers lie in git.
+        plain = [one for one in found if one.pointer is None and one.mode != _LINK]
         _check_out(folder, commit, plain, target)
         for one in found:
             if one.pointer is not None:
-                self._copy(repo, one, target / one.path)
+                self._copy(repo, one, target / os.fsdecode(one.raw))
+        # Last, so that nothing is written through one.
+        for one in found:
+            if one.mode == _LINK:
+                _link(folder, one, target, path)
 
     def _copy(self, repo: RepoRecord, entry: Entry, target: Path) -> None:
         assert entry.pointer is not None
@@ -133,9 +138,27 @@ def _check_out(folder: Path, commit: str, plain: list[Entry], target: Path) -> N
     with tempfile.TemporaryDirectory(dir=target.parent) as aside:
         index = {"GIT_INDEX_FILE": os.path.join(aside, "index")}
         git(folder, "read-tree", commit, env=index)
-        names = b"\0".join(os.fsencode(one.path) for one in plain) + b"\0"
+        names = b"\0".join(one.raw for one in plain) + b"\0"
         words = (f"--work-tree={target}", "checkout-index", "-z", "--stdin")
         git(folder, *words, given=names, env=index, limit_s=_LIMIT_S)
+
+
+def _link(folder: Path, entry: Entry, target: Path, path: str) -> None:
+    """Make a link that leads from one place of the checkout to another; others lead to who knows where."""
+    to = reading.content(folder, entry.oid)
+    name = os.path.normpath(os.path.join(os.path.dirname(entry.raw), to))
+    inside = os.fsencode(path).rstrip(b"/") + b"/" if path else b""
+    # Up is where it seems to be only as long as no other link was followed.
+    parts = to.split(b"/")
+    first = next((place for place, part in enumerate(parts) if part != b".."), len(parts))
+    goes_up_later = b".." in parts[first:]
+    if not to or os.path.isabs(to) or b"\0" in to or goes_up_later:
+        return
+    if name.split(b"/")[0] == b".." or not name.startswith(inside):
+        return
+    place = target / os.fsdecode(entry.raw)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(os.fsdecode(to))
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:

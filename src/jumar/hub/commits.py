@@ -25,6 +25,7 @@ from jumar.hub.reading import (
     EntryNotFound,
     Pointer,
     RevisionNotFound,
+    branch_at,
     commit_of,
     entry_at,
     head_of,
@@ -99,7 +100,7 @@ class Commits:
     @staticmethod
     def _parent(folder: Path, branch: str) -> str | None:
         try:
-            return commit_of(folder, branch)
+            return branch_at(folder, branch)
         except RevisionNotFound:
             if head_of(folder) is not None:
                 raise

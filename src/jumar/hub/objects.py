@@ -20,6 +20,7 @@ from jumar.database.tables import group_members, hub_links, hub_objects, hub_rep
 from jumar.errors import BadInput, NotFound, TooLarge
 from jumar.hub.quota import Quota
 from jumar.hub.reading import Pointer
+from jumar.hub.soundness import SET_ASIDE, Soundness
 from jumar.spec.people import UserRecord
 from jumar.spec.repos import RepoRecord
 
@@ -48,6 +49,7 @@ class Objects:
         self._home = home / "hub"
         self._stored = self._home / "lfs"
         self.spool = self._home / "spool"
+        self._soundness = Soundness()
 
     def linked(self, repo: RepoRecord, oids: Iterable[str]) -> dict[str, Stored]:
         """Which of them the repository has, whole."""
@@ -64,20 +66,22 @@ class Objects:
                     found[row.oid] = Stored(row.oid, row.size, self._stored / row.stored)
         return {oid: one for oid, one in found.items() if _is_whole(one)}
 
-    def open(self, repo: RepoRecord, oid: str, path: str = "") -> BinaryIO:
-        """The bytes of an object; ObjectMissing names it, and the file that it is for."""
-        found = self.linked(repo, [oid]).get(oid)
-        if found is not None:
-            try:
-                return found.path.open("rb")
-            except FileNotFoundError:
-                # Collected, or lost, since then.
-                found = None
+    def open(self, repo: RepoRecord, oid: str, path: str = "", *, whole: bool = False) -> BinaryIO:
+        """The bytes of an object; ObjectMissing names it, and the file that it is for. Of a large one that is
+        damaged the error comes with its last block, or, with `whole`, before its first."""
         what = f"the LFS object of {path} (sha256:{oid})" if path else f"LFS object {oid}"
-        raise ObjectMissing(
+        error = ObjectMissing(
             f"{what} is missing or damaged on the server",
             hint="push it again from a clone that has it: git lfs push --all origin",
         )
+        found = self.linked(repo, [oid]).get(oid)
+        if found is None:
+            raise error
+        try:
+            return self._soundness.open(found.path, oid, error, whole=whole)
+        except FileNotFoundError:
+            # Collected, or lost, since then.
+            raise error from None
 
     def missing(self, repo: RepoRecord, wanted: Mapping[str, int]) -> list[str]:
         """Those that the repository does not have in this size; the others are relied on from now."""
@@ -148,6 +152,7 @@ class Objects:
         place.parent.mkdir(parents=True, exist_ok=True)
         os.rename(path, place)
         _sync_folder(place.parent)
+        self._soundness.vouch(place)
 
         def change(connection: Connection) -> str:
             found = connection.execute(select(hub_objects).where(hub_objects.c.oid == oid)).first()
@@ -171,8 +176,8 @@ class Objects:
         except TooLarge:
             place.unlink(missing_ok=True)
             raise
-        if unneeded:
-            (self._stored / unneeded).unlink(missing_ok=True)
+        for ending in ("", SET_ASIDE) if unneeded else ():
+            (self._stored / (unneeded + ending)).unlink(missing_ok=True)
 
     def untouched(self, repo: RepoRecord, cut: float) -> set[str]:
         """What the repository has and nobody has relied on since `cut`."""

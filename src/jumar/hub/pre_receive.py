@@ -117,7 +117,8 @@ def _tell_of_big_ones(too_big: list[tuple[str, int]], limit: int) -> None:
     for pattern in patterns:
         _say(f'run: git lfs track "{pattern}"')
     listed = ",".join(patterns)
-    _say(f'then: git lfs migrate import --include="{listed}" && git push')
+    # The second one brings the files back that the first one leaves as pointers in the working folder.
+    _say(f'then: git lfs migrate import --include="{listed}" && git lfs checkout && git push')
 
 
 def _pattern(path: str) -> str:

@@ -1,8 +1,10 @@
 """Reading a repository: revisions, trees, files, history. Links in trees are never followed."""
 
 import re
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from jumar.errors import NotFound
@@ -12,6 +14,7 @@ from jumar.hub.pre_receive import MOST_POINTER_BYTES, POINTER
 
 MAIN = "main"
 _LEAST_POINTER_BYTES = 100
+_REMEMBERED = 20_000
 
 
 class RevisionNotFound(NotFound):
@@ -44,6 +47,8 @@ class Entry:
     stored: int
     """Bytes in git; of a folder 0."""
     pointer: Pointer | None = None
+    raw: bytes = b""
+    """The path as git has it, which need not be text."""
 
     @property
     def is_folder(self) -> bool:
@@ -81,7 +86,10 @@ class Ref:
 def commit_of(folder: Path, revision: str) -> str:
     """The whole id of the commit that a branch, a tag or an id names."""
     if COMMIT.fullmatch(revision):
-        candidates = [revision]
+        try:
+            return _whole_id(folder, revision)
+        except GitFailed:
+            candidates = []
     elif is_ref_name(revision):
         candidates = [f"refs/heads/{revision}", f"refs/tags/{revision}"]
         if re.fullmatch("[0-9a-f]{7,39}", revision):
@@ -89,16 +97,30 @@ def commit_of(folder: Path, revision: str) -> str:
     else:
         candidates = []
     for candidate in candidates:
-        try:
-            said = git(
-                folder, "rev-parse", "-q", "--verify", "--end-of-options", f"{candidate}^{{commit}}"
-            )
-        except GitFailed:
-            continue
-        return said.decode().strip()
+        with suppress(GitFailed):
+            return _verified(folder, candidate)
     raise RevisionNotFound(
         f"no revision {revision[:100]!r}", hint="give a branch, a tag or a commit"
     )
+
+
+def branch_at(folder: Path, branch: str) -> str:
+    """The newest commit of a branch; RevisionNotFound where a tag or a commit is called so, or nothing is."""
+    if is_ref_name(branch):
+        with suppress(GitFailed):
+            return _verified(folder, f"refs/heads/{branch}")
+    raise RevisionNotFound(f"no branch {branch[:100]!r}", hint="commits are made on branches")
+
+
+def _verified(folder: Path, name: str) -> str:
+    words = ("rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    return git(folder, *words).decode().strip()
+
+
+# Clients ask for each file of a commit twice and by its whole id: what a commit has never changes.
+@lru_cache(_REMEMBERED)
+def _whole_id(folder: Path, commit: str) -> str:
+    return _verified(folder, commit)
 
 
 def head_of(folder: Path) -> str | None:
@@ -121,6 +143,7 @@ def entries(folder: Path, commit: str, path: str = "", *, recursive: bool = True
     )
 
 
+@lru_cache(_REMEMBERED)
 def entry_at(folder: Path, commit: str, path: str) -> Entry:
     """The file at `path`; EntryNotFound where there is none."""
     said = git(folder, "ls-tree", "-z", "-l", "--full-tree", commit, "--", check_path(path))
@@ -137,7 +160,8 @@ def _entry(line: bytes) -> Entry | None:
     if kind == "commit":
         # A repository inside of a repository is elsewhere.
         return None
-    return Entry(path.decode("utf-8", "replace"), mode, oid, 0 if size == "-" else int(size))
+    text = path.decode("utf-8", "replace")
+    return Entry(text, mode, oid, 0 if size == "-" else int(size), raw=path)
 
 
 def _with_pointers(folder: Path, found: list[Entry]) -> list[Entry]:
@@ -147,10 +171,7 @@ def _with_pointers(folder: Path, found: list[Entry]) -> list[Entry]:
         if not one.is_folder and _LEAST_POINTER_BYTES < one.stored <= MOST_POINTER_BYTES
     ]
     contents = blobs(folder, maybe)
-    return [
-        Entry(one.path, one.mode, one.oid, one.stored, pointer_in(contents.get(one.oid, b"")))
-        for one in found
-    ]
+    return [replace(one, pointer=pointer_in(contents.get(one.oid, b""))) for one in found]
 
 
 def pointer_in(content: bytes) -> Pointer | None:

@@ -29,6 +29,7 @@ from jumar.errors import BadInput, NameTaken, NotAllowed, NotFound, NotSignedIn
 from jumar.hub import card as cards
 from jumar.hub.gitting import GitFailed, git
 from jumar.hub.names import Kind, check_repo_name, kind_of
+from jumar.hub.plain import LARGE
 from jumar.hub.quota import Quota
 from jumar.hub.reading import head_of, text_at
 from jumar.spec.people import UserRecord
@@ -38,45 +39,7 @@ log = logging.getLogger(__name__)
 PLAIN_LIMIT = 10 << 20
 _README_BYTES = 1 << 20
 _SWEEP_AFTER_S = 24 * 3600
-# What clients and people take for large; the clients of Hugging Face go by it too.
-_ATTRIBUTES = "".join(
-    f"*.{ending} filter=lfs diff=lfs merge=lfs -text\n"
-    for ending in [
-        "7z",
-        "air",
-        "arrow",
-        "bin",
-        "bz2",
-        "ckpt",
-        "ftz",
-        "gz",
-        "h5",
-        "joblib",
-        "mindir",
-        "model",
-        "msgpack",
-        "npy",
-        "npz",
-        "om",
-        "onnx",
-        "ot",
-        "parquet",
-        "pb",
-        "pickle",
-        "pkl",
-        "pt",
-        "pth",
-        "rar",
-        "safetensors",
-        "tar",
-        "tflite",
-        "tgz",
-        "wasm",
-        "xz",
-        "zip",
-        "zst",
-    ]
-)
+_ATTRIBUTES = "".join(f"*.{ending} filter=lfs diff=lfs merge=lfs -text\n" for ending in LARGE)
 
 
 @dataclass(frozen=True, slots=True)

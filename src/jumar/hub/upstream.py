@@ -13,12 +13,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from urllib.parse import urljoin, urlsplit
 
 from jumar.errors import Unavailable
+from jumar.hub.detours import Stay, is_same_place, opener_for
 from jumar.hub.names import COMMIT, OID
 from jumar.wholefile import whole_file
 
@@ -28,6 +29,7 @@ _LIMIT_S = 60.0
 _MOST_ANSWER = 64 << 20
 _MOST_REDIRECTS = 5
 _UNUSED_S = 30 * 24 * 3600
+_WRONG_S = 600.0
 _CLEAN_ETAG = re.compile(r"[0-9a-fA-F-]{8,128}", re.ASCII)
 
 
@@ -53,15 +55,6 @@ class Told:
         return int(text) if text.isascii() and text.isdigit() else None
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
-    """Redirects are followed by hand: the token is for one host only."""
-
-    def redirect_request(
-        self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
-
-
 class Upstream:
     """Thread-safe; waits for the network."""
 
@@ -69,7 +62,8 @@ class Upstream:
         self.url = url.rstrip("/")
         self._token = token
         self._folder = folder
-        self._opener = urllib.request.build_opener(_Stay())
+        self._opener = urllib.request.build_opener(Stay())
+        self._wrong: dict[str, float] = {}
 
     def answer(self, path: str, *, body: bytes | None, media: str, commit: str) -> Told:
         """What an API call is answered; `path` is quoted and may have a query. `commit`: the revision that
@@ -79,15 +73,13 @@ class Upstream:
             return known
         try:
             with self.open("GET" if body is None else "POST", path, body=body, media=media) as got:
-                content = got.read(_MOST_ANSWER + 1)
+                content = _all_of(got)
                 told = Told(got.status, headers_of(got.headers), content.decode("utf-8", "replace"))
         except Unavailable:
             known = _known(place)
             if known is None:
                 raise
             return known
-        if len(content) > _MOST_ANSWER:
-            raise Unavailable("the other hub's answer is too large")
         if told.status == 200:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with whole_file(place, private=True) as file:
@@ -147,27 +139,27 @@ class Upstream:
         headers = {"User-Agent": "jumar", "Accept-Encoding": "identity"}
         headers |= {"Content-Type": media} if media else {}
         headers |= {"Range": span} if span else {}
-        host = urlsplit(url).netloc
         for _ in range(_MOST_REDIRECTS):
-            own = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-            sent = {**headers, **(own if urlsplit(url).netloc == host else {})}
-            got = self._ask(urllib.request.Request(url, body, sent, method=method))
+            is_there = is_same_place(url, self.url)
+            own = {"Authorization": f"Bearer {self._token}"} if self._token and is_there else {}
+            request = urllib.request.Request(url, body, {**headers, **own}, method=method)
+            got = self._ask(request, elsewhere=not is_there)
             target = got.headers.get("Location")
             if got.status not in (301, 302, 303, 307, 308) or not target:
                 return got
             found = urljoin(url, target)
-            is_elsewhere = urlsplit(found).netloc != host
-            if urlsplit(found).scheme not in ("http", "https"):
-                break
-            if not follow and is_elsewhere:
+            if not follow and not is_same_place(found, self.url):
                 return got
             got.close()
+            if urlsplit(found).scheme not in ("http", "https"):
+                break
             url = found
         raise Unavailable("the other hub redirects for ever")
 
-    def _ask(self, request: urllib.request.Request) -> Any:
+    def _ask(self, request: urllib.request.Request, *, elsewhere: bool) -> Any:
         try:
-            return self._opener.open(request, timeout=_LIMIT_S)
+            opener = opener_for(request.full_url, self.url) if elsewhere else self._opener
+            return opener.open(request, timeout=_LIMIT_S)
         except urllib.error.HTTPError as error:
             if error.code >= 500 or error.code == 429:
                 error.close()
@@ -176,6 +168,14 @@ class Upstream:
             return error
         except (OSError, HTTPException, ValueError) as error:
             raise Unavailable("the other hub does not answer", hint="try again later") from error
+
+    def distrust(self, told: Told) -> None:
+        """What came was something else: for a while nobody gets it, not in parts either."""
+        self._wrong[told.etag] = time.monotonic() + _WRONG_S
+
+    def is_distrusted(self, told: Told) -> bool:
+        """Whether it was, a moment ago."""
+        return self._wrong.get(told.etag, 0.0) > time.monotonic()
 
     def collect(self) -> None:
         """Remove what nobody has asked for in a month, and what a killed server left."""
@@ -196,10 +196,13 @@ class Keeping:
         self._file = self._aside.open("xb")
         self._hashed = hashlib.sha256()
 
-    def write(self, block: bytes) -> None:
-        """The next part."""
+    def write(self, block: bytes) -> bool:
+        """Take the next part; False once it is more than was announced."""
+        if self._file.tell() + len(block) > self._size:
+            return False
         self._file.write(block)
         self._hashed.update(block)
+        return True
 
     def keep(self) -> bool:
         """Whether it is what it should be; only then it is kept."""
@@ -214,6 +217,27 @@ class Keeping:
         """Forget what is not kept."""
         self._file.close()
         self._aside.unlink(missing_ok=True)
+
+
+def next_part(got: Any, most: int) -> bytes:
+    """What has come of an answer, nothing at its end; Unavailable where it was cut or nothing comes. Never
+    waits for more: an answer that trickles would hold its thread for ever."""
+    try:
+        return cast("bytes", got.read1(most))
+    except (OSError, HTTPException, ValueError) as error:
+        raise Unavailable("the other hub broke off its answer", hint="try again") from error
+
+
+def _all_of(got: Any) -> bytes:
+    content = bytearray()
+    give_up_at = time.monotonic() + _LIMIT_S
+    while part := next_part(got, _MOST_ANSWER):
+        content += part
+        if len(content) > _MOST_ANSWER:
+            raise Unavailable("the other hub's answer is too large")
+        if time.monotonic() > give_up_at:
+            raise Unavailable("the other hub answers too slowly", hint="try again later")
+    return bytes(content)
 
 
 def headers_of(given: Mapping[str, str]) -> dict[str, str]:

@@ -42,6 +42,7 @@ class Cause(StrEnum):
     GIT_ADDRESS = "git-address"
     REQUIREMENTS = "requirements"
     REQUIREMENTS_FILE = "requirements-file"
+    REQUIREMENTS_MINDSPORE = "requirements-mindspore"
     NO_PYTHON = "no-python"
     IMAGE = "image"
     ACTIVATE = "activate"
@@ -121,6 +122,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.GIT_ADDRESS: ((),),
     Cause.REQUIREMENTS: _OF_A_STEP,
     Cause.REQUIREMENTS_FILE: (("file",),),
+    Cause.REQUIREMENTS_MINDSPORE: (("installed", "wanted"),),
     Cause.NO_PYTHON: ((),),
     Cause.IMAGE: _OF_A_STEP,
     Cause.ACTIVATE: _OF_A_STEP,

@@ -17,6 +17,7 @@ from jumar.errors import BadInput, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
 from jumar.spec.names import is_user_name
 from jumar.store.errors import LOGIN, NETWORK, explain_network, explain_s3
+from jumar.store.hub import HubServer
 from jumar.store.private import read_private, write_private
 
 CREDENTIALS_FILE = "store.json"
@@ -66,6 +67,8 @@ class StoreConfig:
     from_site: Callable[[], Credential] | None = None
     """On a site, what tells the user's credential for its store, or raises an error; asked only when it
     is needed. A folder of the user's own would be one that no job sees."""
+    hub: Callable[[], HubServer] | None = None
+    """What tells the server that `hub://` is of, where there is one to ask."""
 
     def credential(self, scheme: str) -> Credential | None:
         """The credential for URLs of this scheme; None means the built-in store."""

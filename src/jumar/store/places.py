@@ -1,4 +1,5 @@
-"""From a URL (`obs://bucket/key`, `s3://bucket/key`, `file:///path` or a path) to the store behind it."""
+"""From a URL (`obs://bucket/key`, `s3://bucket/key`, `hub://model/owner/name`, `file:///path` or a path) to
+the store behind it."""
 
 import os
 import re
@@ -8,6 +9,7 @@ from urllib.parse import unquote
 
 from jumar.errors import BadInput
 from jumar.spec.urls import SCHEMES
+from jumar.store import hub
 from jumar.store.base import Store
 from jumar.store.credentials import StoreConfig
 from jumar.store.folder import FolderStore
@@ -28,6 +30,8 @@ class Url:
     def __str__(self) -> str:
         if self.scheme == "file":
             return self.key
+        if self.scheme == hub.SCHEME:
+            return f"{self.scheme}://{self.bucket}:{self.key}"
         return f"{self.scheme}://{self.bucket}/{self.key}"
 
     @property
@@ -84,10 +88,12 @@ def parse_url(text: str) -> Url:
     scheme, rest = match[1].lower(), text[match.end() :]
     if scheme == "file":
         return _file_url("/" + unquote(rest).lstrip("/"))
+    if scheme == hub.SCHEME:
+        return Url(scheme, *hub.split(rest))
     if scheme not in SCHEMES:
         raise BadInput(
             f"{text!r}: {scheme}:// is not supported",
-            hint="use obs://, s3://, file:// or a path",
+            hint="use obs://, s3://, hub://, file:// or a path",
         )
     bucket, _, key = rest.partition("/")
     if not _BUCKET.fullmatch(bucket):
@@ -113,6 +119,12 @@ def open_place(url: Url | str, config: StoreConfig) -> Place:
 
 def open_bucket(scheme: str, bucket: str, config: StoreConfig) -> Store:
     """One bucket, on the credential's server or in the built-in store."""
+    if scheme == hub.SCHEME:
+        if config.hub is None:
+            raise BadInput(
+                f"hub://{bucket} is not reached from here", hint="jumar up, or jumar login"
+            )
+        return hub.HubStore(config.hub(), bucket)
     credential = config.credential(scheme)
     name = f"{scheme}://{bucket}/"
     if credential is None:

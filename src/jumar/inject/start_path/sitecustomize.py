@@ -1,7 +1,8 @@
 """Python runs this at startup while the folder is on PYTHONPATH, before a script's first line.
 
 JUMAR_PRIVATE_PYTHON keeps what a job installs in the job. JUMAR_CKPT_DIR is where a training is resumed
-from, unless JUMAR_RESUME is off. JUMAR_JOB_DIR is where what a script tracks is noted, unless JUMAR_TRACK is off. JUMAR_DETERMINISTIC makes runs repeatable. JUMAR_AUTO_PORT makes cuda mean npu, JUMAR_PROOF records losses and
+from, unless JUMAR_RESUME is off. JUMAR_JOB_DIR is where what a script tracks is noted, unless JUMAR_TRACK is off. JUMAR_DETERMINISTIC makes runs repeatable.
+JUMAR_RUN_CHECK has MindSpore check itself first. JUMAR_AUTO_PORT makes cuda mean npu, JUMAR_PROOF records losses and
 parameters; these wait for the import of a library, and a process that never imports it is not changed. A sitecustomize further down the path still runs."""
 
 import os
@@ -43,6 +44,10 @@ def _start() -> None:
         from jumar_start import repeatable
 
         repeatable.install()
+    if os.environ.get("JUMAR_RUN_CHECK") == "1":
+        from jumar_start import resuming
+
+        resuming.wait_for({"mindspore": "run_check"})
     if "JUMAR_PROOF" in os.environ:
         from jumar_start import proof
 

@@ -6,6 +6,7 @@ the interpreter has already count; nothing is ever installed into the interprete
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 from typing import Dict, List, NamedTuple, Optional
@@ -21,6 +22,7 @@ from jumar.launch.verdict import SetupFailed
 FILE_NAME = "pip-requirements.txt"
 PIP_LIMIT_S = 3600.0
 _MARK = "ready.json"
+_MINDSPORE = re.compile(r"mindspore(?:_ascend|_gpu|_cpu|_dev)?-([^-]+)\.dist-info", re.I)
 _ASK = (
     "import importlib.util,json,sys; print(json.dumps([sys.version, sys.prefix,"
     " [p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))],"
@@ -67,8 +69,26 @@ def provide(
     place = os.path.join(job.env_cache, hashlib.sha256(key).hexdigest()[:32])
     if not os.path.exists(os.path.join(place, _MARK)):
         _make(place, parent, requirements, folder, steps, environment)
+    if job.device_kind == "npu":
+        keep_mindspore(parent.packages, place)
     folders = [os.path.join(place, "bin"), environment.get("PATH", os.defpath)]
     return {"VIRTUAL_ENV": place, "PATH": os.pathsep.join(folders)}
+
+
+def keep_mindspore(packages: List[str], place: str) -> None:
+    """Refuse another MindSpore than the interpreter's, by whatever requirement it came: it needs another CANN."""
+    installed, wanted = _mindspore_in(packages), _mindspore_in(_site_folders(place))
+    if installed is None or wanted is None or installed == wanted:
+        return
+    reason = f"the requirements replace MindSpore {installed} by {wanted}, which needs another CANN"
+    values: Values = {"installed": installed, "wanted": wanted}
+    raise SetupFailed("requirements-mindspore", reason, values=values)
+
+
+def _mindspore_in(folders: List[str]) -> Optional[str]:
+    names = (name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder))
+    found = [match[1] for match in map(_MINDSPORE.fullmatch, names) if match is not None]
+    return found[0] if found else None
 
 
 def _parent(command: Command, environment: Dict[str, str], folder: str) -> _Parent:

@@ -1,9 +1,11 @@
 """One request to the hub: where it goes, who asks, what it brings."""
 
+import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote
 
@@ -28,6 +30,15 @@ MOST_JSON_BYTES = 16 << 20
 # Apart from those of the API: a git that takes long must not hold up the rest of the server.
 _threads = CapacityLimiter(24)
 BAD_TOKEN = "Invalid credentials in Authorization header"
+
+
+# The other hub's time is not ours: who waits for it holds up only others who do.
+_far_threads = CapacityLimiter(24)
+
+
+async def in_far_thread(work: Callable[..., T], *given: Any) -> T:
+    """The same from one of the threads that wait for another hub. Who leaves does not wait for it."""
+    return await to_thread.run_sync(work, *given, limiter=_far_threads, abandon_on_cancel=True)
 
 
 async def in_thread(work: Callable[..., T], *given: Any) -> T:
@@ -172,6 +183,32 @@ class Call:
         for place, words in flaws(fields):
             raise BadInput(f"{'.'.join(map(str, place))}: {words}")
         return fields
+
+    @asynccontextmanager
+    async def while_there(self) -> AsyncGenerator[None]:
+        """While an answer is sent that takes long; ClientDisconnect once nobody is there to take it. Without
+        it sending goes on into nothing."""
+        current = asyncio.current_task()
+        assert current is not None
+        has_left = False
+
+        async def watch() -> None:
+            nonlocal has_left
+            while (await self.receive())["type"] != "http.disconnect":
+                continue
+            has_left = True
+            current.cancel()
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not has_left:
+                raise
+            current.uncancel()
+            raise ClientDisconnect from None
+        finally:
+            watching.cancel()
 
     async def send(self, message: Message) -> None:
         """Pass a part of the answer on."""

@@ -28,13 +28,14 @@ async def send_file(call: Call, file: BinaryIO, size: int, headers: dict[str, st
     left = 0 if call.method == "HEAD" else wanted.end - wanted.start
     if left:
         await in_thread(file.seek, wanted.start)
-    while left:
-        block = await in_thread(file.read, min(BLOCK_BYTES, left))
-        if not block:
-            raise OSError("a stored file is shorter than it was")
-        left -= len(block)
-        await patiently(call, block, more=True)
-    await patiently(call, b"", more=False)
+    async with call.while_there():
+        while left:
+            block = await in_thread(file.read, min(BLOCK_BYTES, left))
+            if not block:
+                raise OSError("a stored file is shorter than it was")
+            left -= len(block)
+            await patiently(call, block, more=True)
+        await patiently(call, b"", more=False)
 
 
 async def send_bytes(call: Call, content: bytes, headers: dict[str, str]) -> None:

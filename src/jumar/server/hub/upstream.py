@@ -1,13 +1,21 @@
 """Names that do not exist here, asked of the site's upstream: for people who are signed in, and for jobs."""
 
+from typing import Any
 from urllib.parse import quote
 
-from jumar.errors import JumarError, ServerFailed
+from jumar.errors import JumarError, Unavailable
 from jumar.hub.names import PLURALS, Kind
 from jumar.hub.reading import EntryNotFound
 from jumar.hub.repositories import RepoNotFound
-from jumar.hub.upstream import Told, Upstream
-from jumar.server.hub.call import BLOCK_BYTES, Call, ascii_line, in_thread, split_kind
+from jumar.hub.upstream import Keeping, Told, Upstream, next_part
+from jumar.server.hub.call import (
+    BLOCK_BYTES,
+    Call,
+    ascii_line,
+    in_far_thread,
+    in_thread,
+    split_kind,
+)
 from jumar.server.hub.sending import patiently, send_file
 
 _READS = ("revision", "tree", "refs", "commits", "paths-info")
@@ -79,7 +87,7 @@ async def _api(call: Call, upstream: Upstream, revision: str) -> None:
     def ask() -> Told:
         return upstream.answer(path, body=body, media=media, commit=revision)
 
-    told = await in_thread(ask)
+    told = await in_far_thread(ask)
     _check(told, path)
     headers = {name: told.headers[name] for name in ("x-repo-commit", "x-total-count", "link") if name in told.headers}  # fmt: skip
     if "link" in headers:
@@ -88,7 +96,7 @@ async def _api(call: Call, upstream: Upstream, revision: str) -> None:
 
 
 async def _file(call: Call, upstream: Upstream, path: str, revision: str) -> None:
-    told = await in_thread(upstream.head, path, revision)
+    told = await in_far_thread(upstream.head, path, revision)
     _check(told, path)
     headers = {"Content-Type": "application/octet-stream"}
     headers |= {"ETag": f'"{told.etag}"'} if told.etag else {}
@@ -100,6 +108,8 @@ async def _file(call: Call, upstream: Upstream, path: str, revision: str) -> Non
         with file:
             await send_file(call, file, told.size, headers)
         return
+    if upstream.is_distrusted(told):
+        raise _not_what_it_said()
     if call.method == "HEAD":
         headers["Accept-Ranges"] = "bytes"
         headers |= {} if told.size is None else {"Content-Length": str(told.size)}
@@ -114,7 +124,7 @@ async def _pass_on(
 ) -> None:
     """From there to the client, and into what is kept unless only a part is asked for."""
     span = call.headers.get("range", "")
-    got = await in_thread(lambda: upstream.open("GET", path, span=span))
+    got = await in_far_thread(lambda: upstream.open("GET", path, span=span))
     keeping = None if span else await in_thread(upstream.keeping, told)
     try:
         _check(Told(got.status, {}), path)
@@ -122,18 +132,35 @@ async def _pass_on(
             if got.headers.get(name):
                 headers[name] = got.headers[name]
         await call.start(got.status, {**headers, "Accept-Ranges": "bytes"})
-        while block := await in_thread(got.read, BLOCK_BYTES):
-            if keeping is not None:
-                await in_thread(keeping.write, block)
-            await patiently(call, block, more=True)
-        if keeping is not None and not await in_thread(keeping.keep):
-            # The client must not take it for whole.
-            raise ServerFailed("the other hub sent something else than it said")
-        await patiently(call, b"", more=False)
+        async with call.while_there():
+            await _relay(call, upstream, got, told, keeping)
     finally:
         got.close()
         if keeping is not None:
             keeping.close()
+
+
+async def _relay(
+    call: Call, upstream: Upstream, got: Any, told: Told, keeping: Keeping | None
+) -> None:
+    """Block by block; the last one only once all are known to be right, so that what is wrong is never whole."""
+    held = b""
+    is_right = True
+    while is_right and (block := await in_far_thread(next_part, got, BLOCK_BYTES)):
+        if keeping is not None:
+            is_right = await in_thread(keeping.write, block)
+        await patiently(call, held, more=True)
+        held = block
+    if keeping is not None and not (is_right and await in_thread(keeping.keep)):
+        upstream.distrust(told)
+        raise _not_what_it_said()
+    await patiently(call, held, more=False)
+
+
+def _not_what_it_said() -> Unavailable:
+    return Unavailable(
+        "the other hub sent something else than it said", hint="try again in some minutes"
+    )
 
 
 def _check(told: Told, path: str) -> None:

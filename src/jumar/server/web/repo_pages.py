@@ -6,7 +6,6 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Query, Request
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
@@ -20,6 +19,7 @@ from jumar.hub.zipped import zipped
 from jumar.server.api.repos import search_repos, with_address
 from jumar.server.edge.auth import Member
 from jumar.server.edge.site import Site, SiteOf
+from jumar.server.web.readme import render_readme
 from jumar.server.web.render import render
 from jumar.spec.people import UserRecord
 from jumar.spec.repos import RepoRecord
@@ -31,7 +31,6 @@ _MOST_ENTRIES = 1000
 # A browser must not take what anybody pushed for a page of ours.
 _SANDBOXED = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 # HTML in a README is shown as text; links to scripts are left out by the library.
-_markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +146,8 @@ async def download(
         if entry.pointer is None:
             content = reading.content(folder, entry.oid)
             return Response(content, media_type="application/octet-stream", headers=headers)
-        # Whether it is there is said before the answer begins.
-        with site.hub.objects.open(repo, entry.pointer.oid, path) as file:
+        # Whether it is there, and whole, is said before the answer begins.
+        with site.hub.objects.open(repo, entry.pointer.oid, path, whole=True) as file:
             stored = file.name
         return FileResponse(stored, media_type="application/octet-stream", headers=headers)
 
@@ -219,7 +218,7 @@ def _may_write(site: Site, user: UserRecord, repo: RepoRecord) -> bool:
 
 def rendered(readme: str) -> Markup:
     """A README as a piece of a page: nothing in it is taken for markup."""
-    return Markup(_markdown.render(card.body_of(readme)))
+    return render_readme(card.body_of(readme))
 
 
 def _text(folder: Path, entry: Entry) -> str:

@@ -1,6 +1,8 @@
 """The form that makes a training of a project: code, model and data set from repositories."""
 
+import re
 import shlex
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
@@ -8,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import BadInput, JumarError
+from jumar.hub import reading
 from jumar.hub.address import SCHEME
 from jumar.hub.names import Kind
 from jumar.modelarts.catalogue import HOME_FILE, Engine, load_catalogue
@@ -27,6 +30,8 @@ OUTPUT = "output"
 AIM = "aim"
 """The same for the Aim repository of a script with an evaluation of its own."""
 Field = Annotated[str, Form(max_length=1024)]
+_MINDSPORE = re.compile(rb"^\s*(?:from\s+mindspore\b|import\s[^#\n]*\bmindspore\b)", re.M)
+_MOST_BOOT_BYTES = 1 << 20
 
 
 @router.get("")
@@ -70,9 +75,12 @@ async def create(
     }
 
     def submit() -> JobRecord:
-        site.hub.repositories.readable(user, "project", owner, name)
+        repo = site.hub.repositories.readable(user, "project", owner, name)
         wanted = load_catalogue(site.stores.home).engine(engine.strip())
-        spec = validate_spec(job_values(owner, name, values, wanted), source="form")
+        job = job_values(owner, name, values, wanted)
+        if _imports_mindspore(site.hub.repositories.folder(repo), values):
+            job["environment"] = {"JUMAR_RUN_CHECK": "1", **job["environment"]}
+        spec = validate_spec(job, source="form")
         return site.service.submit(
             with_hub_files(site, user, spec), user=user.name, ranked=user.role == "admin"
         )
@@ -82,6 +90,14 @@ async def create(
     except JumarError as error:
         return await _page(request, site, user, owner, name, values, error)
     return RedirectResponse(f"/jobs/{record.id}", status_code=303)
+
+
+def _imports_mindspore(folder: Path, form: dict[str, str]) -> bool:
+    """Of the boot file at its revision; EntryNotFound where there is none."""
+    commit = reading.commit_of(folder, form["revision"].strip() or reading.MAIN)
+    entry = reading.entry_at(folder, commit, form["boot_file"].strip())
+    is_text = entry.pointer is None and entry.stored <= _MOST_BOOT_BYTES
+    return is_text and _MINDSPORE.search(reading.content(folder, entry.oid)) is not None
 
 
 def job_values(

@@ -13,6 +13,7 @@ from jumar.errors import BadInput, NotFound
 from jumar.inject.moxing_path.jumar_s3.checksum import is_md5, names_content
 from jumar.store.base import Entry, Store
 from jumar.store.folder import FolderStore
+from jumar.store.hub import HubStore
 from jumar.store.objects import ObjectStore
 from jumar.store.places import Place, folder_exists
 from jumar.store.transfer.records import Options
@@ -85,7 +86,9 @@ def _single(source: Place) -> Entry | None:
     """The one file that the source names; None if it is a folder."""
     if source.key == "" or source.key.endswith("/"):
         return None
-    if isinstance(source.store, ObjectStore) and _has_any(source.store.walk(source.prefix)):
+    if isinstance(source.store, ObjectStore | HubStore) and _has_any(
+        source.store.walk(source.prefix)
+    ):
         return None
     try:
         return source.store.stat(source.key)
@@ -160,10 +163,12 @@ def is_unchanged(source: Store, entry: Entry, target: Store, found: Entry | None
     if found is None or entry.size != found.size:
         return False
     up = isinstance(target, ObjectStore)
-    if isinstance(source, ObjectStore):
+    if isinstance(source, ObjectStore | HubStore):
         if up:
             same = entry.etag == found.etag and names_content(entry.etag)
             return same or found.mtime >= entry.mtime
+        if isinstance(source, HubStore):
+            return abs(entry.mtime - found.mtime) < 1e-6
         # Downloads keep the object's time; some servers only know whole seconds.
         return int(found.mtime) == int(entry.mtime)
     if not up:

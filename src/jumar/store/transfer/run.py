@@ -1,5 +1,6 @@
 """Carry out a transfer: small files in many threads, then the parts of the big ones."""
 
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable
@@ -14,11 +15,13 @@ from jumar.store.base import Entry, Store
 from jumar.store.errors import StoreAway, patiently
 from jumar.store.filecopy import copy_file
 from jumar.store.folder import FolderStore, explained, sweep
+from jumar.store.hub import HubStore
 from jumar.store.objects import ObjectStore
 from jumar.store.parallel import each
 from jumar.store.places import Place
 from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
+from jumar.store.transfer.from_hub import fetch_from_hub
 from jumar.store.transfer.local import copy_here, copy_one
 from jumar.store.transfer.plan import Copy, Plan, is_new_folder, make_plan, new_entries
 from jumar.store.transfer.quick import fetch_small, send_small
@@ -241,6 +244,13 @@ def copy_entry(
             return Upload(target, key, path, options, progress, state).run()
         case ObjectStore(), ObjectStore():
             copy_between(source, entry, target, key, options, progress, state)
+        case HubStore(), FolderStore():
+            fetch_from_hub(source, entry, target, key, options, progress)
+        case HubStore(), ObjectStore():
+            with tempfile.TemporaryDirectory() as aside:
+                here = FolderStore(aside, f"{aside}/")
+                fetch_from_hub(source, entry, here, "file", options, progress)
+                Upload(target, key, here.path("file"), options, Progress(), state).run()
         case _:
             raise BadInput(f"{source.name} cannot be copied to {target.name}")
     return None
