@@ -328,3 +328,25 @@ def test_cores_and_memory_of_a_job_are_limited(site: Host) -> None:
     site.jumar(ann, "stop", job)
     for wrong in ("--memory=much", "--memory=1K", "--cpus=0"):
         assert site.jumar(ann, "run", wrong, "--", "true", check=False, folder=folder)[0] == 2
+
+
+@pytest.mark.parametrize("how", ["size=16k", "ro"])
+def test_a_disk_that_takes_no_job_is_told_to_its_user(site: Host, how: str) -> None:
+    ann, disk = site.users[0], site.state / "jobs"
+    small = ["mount", "-t", "tmpfs", "-o", f"mode=711,{how}", "tmpfs", str(disk)]
+    subprocess.run(small, check=True)
+    try:
+        if how != "ro":
+            subprocess.run(
+                ["dd", "if=/dev/zero", f"of={disk}/big", "bs=1k"], check=False, capture_output=True
+            )
+        job, _ = _submit(site, ann, "cat", "train.py")
+        told = until(lambda: (found := _show(site, ann, job)).get("cause") and found, "it is told")
+        cause = "folder-closed" if how == "ro" else "folder-full"
+        assert told["cause"] == cause, told
+        assert told["values"]["folder"].startswith(str(disk))
+        shown = site.jumar(ann, "show", job, LC_ALL="zh_CN.UTF-8")[1]
+        assert "无法写入" in shown if how == "ro" else "空间不足" in shown, shown
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert _ended(site, ann, job)["state"] == ("succeeded" if how == "ro" else "failed")

@@ -24,7 +24,9 @@ VALUES: dict[str, str | int] = {
     "segments": 2,
 }
 # Names that are the same in every language.
-_NAMES = re.compile(r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|\$JUMAR_CKPT_DIR")
+_NAMES = re.compile(
+    r"jumar port|jumar rerun|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|\$JUMAR_CKPT_DIR"
+)
 
 
 def cases() -> Iterator[tuple[Cause, Form, dict[str, str | int]]]:

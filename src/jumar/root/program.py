@@ -5,8 +5,9 @@ Run as `python -I program.py SITE_TOML`. Standard library only.
 
 Protocol
     A SEQPACKET socket, for the server's account alone (SO_PEERCRED). One connection carries one JSON
-    object of at most 8 KiB and gets one answer: {"ok": true, …} or {"no": WORDS, "code": CODE}. Each
-    verb has exactly these fields, next to "v": 1 and "do":
+    object of at most 8 KiB and gets one answer: {"ok": true, …} or {"no": WORDS, "code": CODE}; of a
+    disk that is full or closed (codes "full", "closed") with the "path" too. Each verb has exactly these
+    fields, next to "v": 1 and "do":
 
     start   kind, job, attempt, user, uid, cards, kill_at, memory, cpus
             kind "attempt", with one or two read-only regular descriptors: what the launcher is told
@@ -75,6 +76,8 @@ _JOB = re.compile(r"[a-z][a-z0-9]{9}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
 _CARD = re.compile(r"(davinci|nvidia)[0-9]{1,4}\Z", re.ASCII)
 _KEEPER = re.compile(r"[a-z][a-z0-9]{9}\.[0-9]{1,3}\Z", re.ASCII)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -374,10 +377,10 @@ def _aside(path: str, data: bytes, gid: int) -> int:
         os.fchmod(handle, 0o640)
         if os.write(handle, data) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError:
+    except OSError as error:
         os.close(handle)
         os.unlink(path)
-        raise
+        raise OSError(error.errno, error.strerror, path) from error
     return handle
 
 
@@ -965,7 +968,10 @@ def start(site: Site, request: dict[str, Any], descriptors: list[int]) -> dict[s
     if os.fork() == 0:
         _become_keeper(site, request, user, descriptors, said)
     os.close(said)
-    answer = os.read(heard, 64)
+    answer = os.read(heard, MOST_PATH)
+    if answer[:1] == b"!":
+        number, _, path = answer[1:].partition(b" ")
+        raise OSError(int(number), os.strerror(int(number)), os.fsdecode(path))
     if not answer:
         raise Refused(
             "the keeper could not be started: the log of root's program says why", "keeper"
@@ -1015,6 +1021,10 @@ def _become_keeper(
             Keeper(site, request, user).run(descriptors, said)
     except (OSError, Refused, KeyError) as error:
         audit(f"keeper of {request['job']}: {error}")
+        if isinstance(error, OSError) and error.errno is not None:
+            # Once it has claimed the attempt, nobody listens there any more.
+            with contextlib.suppress(OSError):
+                os.write(said, b"!%d %s" % (error.errno, os.fsencode(_path_of(error))))
     finally:
         os._exit(0)
 
@@ -1061,8 +1071,7 @@ class Keeper:
             shares = self._request["memory"], self._request["cpus"]
             self._group.make(*shares, most_processes(self._site))
         except OSError as error:
-            words = f"the job could not be started: {error}"
-            self._words = _ending("failed", "cannot-start", words, error=str(error))
+            self._words = _not_begun(error)
             self._until_written(70, started_at)
             return
         pid = os.fork()
@@ -1098,8 +1107,7 @@ class Keeper:
             given = [channel.fileno(), *descriptors]
             become_program(self._site, self._user, self._group, given, words)
         except OSError as error:
-            words = f"the job could not be started: {error}"
-            channel.send(b"W" + _ending("failed", "cannot-start", words, error=str(error)))
+            channel.send(b"W" + _not_begun(error))
         finally:
             os._exit(70)
 
@@ -1213,7 +1221,7 @@ class Keeper:
                 )
                 return
             except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                if error.errno not in (*_FULL, errno.EIO):
                     raise
                 # A full disk: the attempt has ended when that can be written down.
                 time.sleep(1.0)
@@ -1233,6 +1241,21 @@ _LOST = {
 
 def _ending(state: str, cause: str, reason: str, **values: str) -> bytes:
     return json.dumps({"state": state, "cause": cause, "reason": reason, "values": values}).encode()
+
+
+def _path_of(error: OSError) -> str:
+    return error.filename if isinstance(error.filename, str) else ""
+
+
+def _not_begun(error: OSError) -> bytes:
+    """The end of an attempt that could not begin; causes as the launcher has them."""
+    folder, words = os.path.dirname(_path_of(error)), error.strerror or str(error)
+    if folder and error.errno in _FULL:
+        return _ending("failed", "folder-full", f"no room left in {folder}", folder=folder)
+    if folder and error.errno in _CLOSED:
+        reason = f"{folder} cannot be written: {words}"
+        return _ending("failed", "folder-closed", reason, folder=folder, error=words)
+    return _ending("failed", "start-refused", f"it could not be started: {error}", error=str(error))
 
 
 def _kill_descendants() -> bool:
@@ -1552,9 +1575,18 @@ def answer(site_path: str, connection: socket.socket) -> None:
         audit(f"{told}: done")
     except (Refused, OSError, ValueError, KeyError) as error:
         audit(f"{told}: refused: {error}")
-        code = error.code if isinstance(error, Refused) else "failed"
         with contextlib.suppress(OSError):
-            connection.send(json.dumps({"no": str(error)[:2000], "code": code}).encode())
+            connection.send(json.dumps(_refusal(error)).encode())
+
+
+def _refusal(error: Exception) -> dict[str, str]:
+    made = {"no": str(error)[:2000], "code": "failed"}
+    if isinstance(error, Refused):
+        made["code"] = error.code
+    elif isinstance(error, OSError) and error.errno in (*_FULL, *_CLOSED):
+        made["code"] = "full" if error.errno in _FULL else "closed"
+        made["path"] = _path_of(error)
+    return made
 
 
 def _peer(connection: socket.socket) -> int:

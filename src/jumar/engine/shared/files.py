@@ -1,6 +1,5 @@
 """What the platform writes for an attempt: job.json, request.json, and the plan of its staging."""
 
-import errno
 import os
 import sys
 import time
@@ -9,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jumar.engine.base import SEND_LIMIT_S, Attempt
+from jumar.engine.base import SEND_LIMIT_S, Attempt, StartHindered
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
-from jumar.errors import EngineFailed, StorageFull, SubmitRefused
+from jumar.errors import SubmitRefused
 from jumar.launch.jobdir.files import FORMAT, JobDir, make_folders
 from jumar.launch.jobdir.job import prepare_stop
 from jumar.launch.jobdir.news import reserve_result
 from jumar.launch.jobdir.safefile import write_json
+from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 from jumar.spec.array import JobArray
@@ -93,11 +93,8 @@ def write_plain_files(directory: JobDir, attempt: Attempt) -> None:
         raise _explained(attempt, error) from error
 
 
-def _explained(attempt: Attempt, error: OSError) -> EngineFailed | StorageFull:
-    message = f"cannot write the job directory {attempt.directory}: {error.strerror}"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageFull(message, hint="free some space where the platform's home is")
-    return EngineFailed(message)
+def _explained(attempt: Attempt, error: OSError) -> StartHindered:
+    return StartHindered(trouble_with(error, str(attempt.directory)))
 
 
 def job_values(

@@ -19,9 +19,11 @@ _MOST_DESCRIPTORS = 64
 class RootRefused(EngineFailed):
     """Root's program does not do it; `reason` is its code for why."""
 
-    def __init__(self, message: str, reason: str) -> None:
+    def __init__(self, message: str, reason: str, path: str = "") -> None:
+        """`path`: what could not be written, of `full` and `closed`."""
         super().__init__(message)
         self.reason = reason
+        self.path = path
 
 
 class Root:
@@ -66,7 +68,8 @@ def _understood(data: bytes) -> dict[str, Any]:
         raise EngineFailed("root's program broke off") from error
     values = cast("dict[str, Any]", answer)
     if values.get("ok") is not True:
-        raise RootRefused(str(values.get("no")), str(values.get("code")))
+        path = str(values.get("path", ""))
+        raise RootRefused(str(values.get("no")), str(values.get("code")), path)
     return values
 
 

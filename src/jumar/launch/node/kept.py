@@ -14,8 +14,9 @@ from jumar.launch.jobdir import claims, news
 from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import read_job, read_request
-from jumar.launch.jobdir.news import Journal
+from jumar.launch.jobdir.news import Ending, Journal
 from jumar.launch.jobdir.safefile import write_json
+from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.node.attempt import Attempt
 from jumar.launch.node.given import Given
 from jumar.launch.prepare.code import ARCHIVE_DESCRIPTOR
@@ -46,10 +47,15 @@ def main(arguments: Sequence[str]) -> int:
     # Before anything that takes time: a stop is then heard.
     control = Control()
     control.watch_keeper(_CHANNEL)
-    _write_down(directory, has_archive=int(count) > _ARCHIVE - _CHANNEL)
-    job, request = read_job(directory), read_request(directory)
+    try:
+        _write_down(directory, has_archive=int(count) > _ARCHIVE - _CHANNEL)
+        job, request = read_job(directory), read_request(directory)
+        _claim(directory)
+    except OSError as error:
+        trouble = trouble_with(error, root)
+        _say(_WORDS + news.words_of(Ending("failed", *trouble[:2], values=trouble.values)))
+        return 1
     control.limit(request.asks_at(), request.ends_at())
-    _claim(directory)
     journal = Journal(directory, job.job_id, None)
     attempt = _KeptAttempt(Given(directory, job, request), control, Tree(None), journal)
     ending = attempt.run_to_the_end()

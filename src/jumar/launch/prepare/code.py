@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request
+from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes.control import Control
 from jumar.launch.verdict import SetupFailed
@@ -52,7 +53,8 @@ def bring_code(
         os.rename(aside, folder)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise SetupFailed("disk-full", "no space left on the disk") from error
+            full = trouble_with(error, directory.root)
+            raise SetupFailed(full.cause, full.reason, values=full.values) from error
         raise _not_fetched(error.strerror or str(error)) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
