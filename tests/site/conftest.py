@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.ports import free_port
@@ -75,7 +75,7 @@ class Host:
     def configure(self, **changes: object) -> None:
         """Write site.toml."""
         self.settings |= changes
-        lines = [f"{name} = {json.dumps(value)}" for name, value in self.settings.items()]
+        lines = [f"{name} = {_toml(value)}" for name, value in self.settings.items()]
         aside = self.toml.with_suffix(".new")
         aside.write_text("\n".join(lines) + "\n")
         aside.chmod(0o644)
@@ -262,6 +262,13 @@ class Host:
 
     def output(self, job: str) -> str:
         return (self.state / "jobs" / job / "work/logs/node0/rank0.log").read_text()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        pairs = cast("dict[str, str]", value).items()
+        return "{" + ", ".join(f"{name} = {json.dumps(one)}" for name, one in pairs) + "}"
+    return json.dumps(value)
 
 
 def memfd(data: bytes) -> int:

@@ -14,6 +14,8 @@ Protocol
             (a memfd), and the archive of the code. "already": true when somebody has claimed it.
             kind "beside" (exec, shell): one stream socket; in the namespace and the cgroup of a
             living attempt.
+            kind "sbatch": a stream socket, then descriptors as of "attempt"; the launcher speaks to Slurm
+            as the user and answers over the stream. Where SITE_TOML allows that (slurm = true).
     signal  job, attempt, why (stopped, timed-out, preempted: the launcher is asked; lost: all is killed)
     lost    job, attempt: whose keeper is dead; ends what is left and writes the result
     files   job, op, paths: "open" passes a descriptor for each of up to 64 plain files, "list" passes
@@ -68,6 +70,8 @@ MOST_STOPS = 100
 READ_LIMIT_S = 2.0
 WORK_LIMIT_S = 5.0
 REMOVE_LIMIT_S = 900.0
+SLURM_LIMIT_S = 60.0
+"""How long a launcher may speak to Slurm."""
 NOBODY = 65534
 GROUP_OF_JOBS = "jumar-jobs"
 """The cgroup above those of all attempts."""
@@ -111,6 +115,8 @@ class Site:
     umask: int = 0o027
     fences: bool = True
     setuid_programs: bool = False
+    slurm: bool = False
+    """Whether jobs may be given to Slurm, as their users."""
     sweep: bool = False
     """Whether the server's sweep may end people's processes that hold cards without a job."""
     cgroup: str = "auto"
@@ -236,7 +242,7 @@ def _is_list(value: object, fits: Callable[[object], bool], most: int) -> bool:
 
 _FIELDS: dict[str, Callable[[object], bool]] = {
     "v": lambda value: _is_whole(value, 1, 1),
-    "kind": lambda value: value in ("attempt", "beside"),
+    "kind": lambda value: value in ("attempt", "beside", "sbatch"),
     "job": lambda value: _is_text(value, _JOB),
     "attempt": lambda value: _is_whole(value, 1, 999),
     "user": lambda value: _is_text(value, _USER),
@@ -300,12 +306,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def check_descriptors(request: dict[str, Any], descriptors: list[int]) -> None:
     """Only what the verb takes; of files nothing that could be written to or waits."""
     kind = "sweep" if request["do"] == "sweep" else request.get("kind")
-    counts = {"attempt": (1, 2), "beside": (1,), "sweep": (1,)}
+    counts = {"attempt": (1, 2), "beside": (1,), "sbatch": (2, 3), "sweep": (1,)}
     if len(descriptors) not in counts.get(str(kind), (0,)):
         raise Refused("the number of descriptors is wrong")
-    for descriptor in descriptors:
+    for place, descriptor in enumerate(descriptors):
         mode, flags = os.fstat(descriptor).st_mode, fcntl.fcntl(descriptor, fcntl.F_GETFL)
-        if kind == "beside":
+        if kind == "beside" or (kind == "sbatch" and place == 0):
             if not stat.S_ISSOCK(mode) or not _is_connected_stream(descriptor):
                 raise Refused("the descriptor is not a connected stream socket of this machine")
         elif kind == "sweep":
@@ -799,7 +805,7 @@ def _reap() -> None:
             pass
 
 
-def group_of(site: Site, job: str, number: int) -> Group:
+def group_of(site: Site, job: str, number: int | str) -> Group:
     """The cgroup of an attempt; without folders where there are none to be had."""
     return Group(_cgroup_folders(site.cgroup), f"{job}-{number}")
 
@@ -962,6 +968,8 @@ def start(site: Site, request: dict[str, Any], descriptors: list[int]) -> dict[s
             check_roots_own(word)
     if request["kind"] == "beside":
         return _start_beside(site, request, descriptors)
+    if request["kind"] == "sbatch":
+        return _start_sbatch(site, request, user, descriptors)
     if not _admit(site, request["job"], request["attempt"], user):
         return {"already": True}
     heard, said = os.pipe2(os.O_CLOEXEC)
@@ -1196,10 +1204,7 @@ class Keeper:
 
     def _end_all(self) -> None:
         """Cards are free when nobody is left: so long this waits."""
-        while self._group.main is None and _kill_descendants():
-            time.sleep(0.02)
-        while not self._group.end(60.0):
-            audit(f"{self._job}.{self._number}: processes that cannot be killed")
+        _end_group(self._group, f"{self._job}.{self._number}")
 
     def _until_written(self, code: int, started_at: float) -> None:
         seen = {
@@ -1256,6 +1261,14 @@ def _not_begun(error: OSError) -> bytes:
         reason = f"{folder} cannot be written: {words}"
         return _ending("failed", "folder-closed", reason, folder=folder, error=words)
     return _ending("failed", "start-refused", f"it could not be started: {error}", error=str(error))
+
+
+def _end_group(group: Group, name: str) -> None:
+    """Until nobody is left."""
+    while group.main is None and _kill_descendants():
+        time.sleep(0.02)
+    while not group.end(60.0):
+        audit(f"{name}: processes that cannot be killed")
 
 
 def _kill_descendants() -> bool:
@@ -1396,6 +1409,40 @@ def _start_beside(site: Site, request: dict[str, Any], descriptors: list[int]) -
             _check(_libc.setns(namespace, 0x20000), "setns")
             words = ["--beside", site.job(job, "work"), "--attempt", str(number)]
             become_program(site, user, group, descriptors, words)
+        finally:
+            os._exit(70)
+    return {}
+
+
+def _start_sbatch(
+    site: Site, request: dict[str, Any], user: pwd.struct_passwd, descriptors: list[int]
+) -> dict[str, Any]:
+    """Have the launcher speak to Slurm as the user, and be gone soon; whatever it starts is ended."""
+    if not site.slurm:
+        raise Refused("site.toml does not allow jobs of Slurm: slurm = true", "slurm")
+    job, number = request["job"], request["attempt"]
+    if not _admit(site, job, number, user):
+        raise Refused(f"attempt {number} of job {job} runs on this machine", "busy")
+    if os.fork() == 0:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            os.setsid()
+            _close_all_but({0, 1, 2, *descriptors})
+            _check(_libc.prctl(36, 1, 0, 0, 0), "subreaper")
+            # One of its own each: a stop may be asked for while a submit waits.
+            group = group_of(site, job, f"{number}-{os.getpid()}")
+            group.make(None, None, most_processes(site))
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            pid = os.fork()
+            if pid == 0:
+                words = ["--slurm-as", site.job(job, "work"), "--attempt", str(number)]
+                become_program(site, user, group, descriptors, words)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _wait(pid, SLURM_LIMIT_S)
+            _end_group(group, f"{job}.{number}")
+        except OSError as error:
+            audit(f"Slurm's job of {job}: {error}")
         finally:
             os._exit(70)
     return {}

@@ -1,6 +1,7 @@
 """Ask root's program: one connection, one request, one answer. Its protocol is in `root/program.py`."""
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -8,12 +9,15 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from jumar.engine.base import StartHindered
 from jumar.errors import EngineFailed
+from jumar.launch.jobdir.trouble import trouble_with
 
 ANSWER_LIMIT_S = 20.0
 REMOVE_LIMIT_S = 900.0
 _MOST_BYTES = 65536
 _MOST_DESCRIPTORS = 64
+_DISK = {"full": errno.ENOSPC, "closed": errno.EACCES}
 
 
 class RootRefused(EngineFailed):
@@ -24,6 +28,14 @@ class RootRefused(EngineFailed):
         super().__init__(message)
         self.reason = reason
         self.path = path
+
+    def as_hindered(self, folder: Path) -> StartHindered | None:
+        """The same of a start that a disk is in the way of; None of any other."""
+        number = _DISK.get(self.reason)
+        if number is None:
+            return None
+        met = OSError(number, os.strerror(number), self.path or str(folder))
+        return StartHindered(trouble_with(met, str(folder)))
 
 
 class Root:

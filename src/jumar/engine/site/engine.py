@@ -1,7 +1,6 @@
 """`SiteEngine`: jobs on this machine, each run as its submitter."""
 
 import contextlib
-import errno
 import json
 import os
 import socket
@@ -11,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from jumar.engine.base import SEND_LIMIT_S, Attempt, StartHindered
+from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.planning import make_plan
 from jumar.engine.shared.files import Stages, job_values, request_values
@@ -22,7 +21,6 @@ from jumar.engine.site.observing import RootObserver
 from jumar.errors import EngineFailed, SubmitRefused
 from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.jobdir.trouble import trouble_with
 from jumar.root.program import Site, limited_fields
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
@@ -34,9 +32,6 @@ _NODES = {DeviceKind.NPU: "davinci", DeviceKind.GPU: "nvidia"}
 _FENCED = ("/tmp/", "/dev/shm/", "/var/run/jumar", "/run/jumar")
 _AFTER_DEADLINE_S = 120.0
 """How much longer than all its limits an attempt may take before root ends it."""
-
-
-_DISK = {"full": errno.ENOSPC, "closed": errno.EACCES}
 
 
 class Account(Protocol):
@@ -146,9 +141,7 @@ class SiteEngine(LocalEngine):
             except RootRefused as error:
                 if error.reason in ("account", "owner"):
                     raise SubmitRefused(error.message) from error
-                if error.reason in _DISK:
-                    raise _hindered(error, attempt.directory) from error
-                raise
+                raise error.as_hindered(attempt.directory) or error from error
 
     def _told(self, attempt: Attempt, account: Account) -> bytes:
         """What the launcher is told, keys included: it is on no disk until the user writes it down."""
@@ -235,12 +228,6 @@ class SiteEngine(LocalEngine):
             "results that a job of a site has left are not sent later",
             hint=f"fetch them with: jumar get {attempt.job_id}",
         )
-
-
-def _hindered(error: RootRefused, folder: Path) -> StartHindered:
-    number = _DISK[error.reason]
-    met = OSError(number, os.strerror(number), error.path or str(folder))
-    return StartHindered(trouble_with(met, str(folder)))
 
 
 def _kill_at(spec: JobSpec) -> float | None:

@@ -46,7 +46,7 @@ class RootFiles(SharedFiles):
     def logs(self, job_id: str) -> tuple[LogFile, ...]:
         """One per rank."""
         found: list[LogFile] = []
-        for file in self._listed(job_id, "logs") or []:
+        for file in self.listed(job_id, "logs") or []:
             named = _LOG.fullmatch(file.path)
             if named is not None and file.kind == "file":
                 found.append(LogFile(node=int(named[1]), rank=int(named[2]), size=file.size))
@@ -87,7 +87,7 @@ class RootFiles(SharedFiles):
         """In the job's folder only: what lies elsewhere its user has there."""
         names = self._names_of(job_id, path)
         place = "/".join(names)
-        found = self._listed(job_id, place or ".")
+        found = self.listed(job_id, place or ".")
         if found is None:
             # Not a folder: a file, a link to one that lies in the job's folder too, or nothing.
             with self.open_file(job_id, place, elsewhere=elsewhere) as opened:
@@ -127,7 +127,7 @@ class RootFiles(SharedFiles):
         words = f"{path or 'the folder'} does not exist, or is not a plain file"
         return JobFileNotFound(words, hint=f"see: jumar files {job_id}")
 
-    def _listed(self, job_id: str, path: str) -> list[JobFile] | None:
+    def listed(self, job_id: str, path: str) -> list[JobFile] | None:
         """All below a folder of the job, with paths from there; None where there is none."""
         if not self._has_started(job_id):
             return None

@@ -75,6 +75,11 @@ def _write_down(directory: JobDir, *, has_archive: bool) -> None:
         told: Dict[str, Any] = json.loads(file.read().decode("utf-8"))
     if has_archive:
         told["request"]["archive"] = f"{ARCHIVE_DESCRIPTOR}:{_ARCHIVE}"
+    write_told(directory, told)
+
+
+def write_told(directory: JobDir, told: Dict[str, Any]) -> None:
+    """Job, request, stores and plan of staging, as the engine tells them."""
     make_folders(directory)
     write_json(directory.job, told["job"])
     write_json(directory.request, told["request"])

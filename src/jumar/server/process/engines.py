@@ -13,6 +13,7 @@ from jumar.engine.modelarts.engine import ModelArtsEngine
 from jumar.engine.shared.files import Stages
 from jumar.engine.shared.mounts import Mounts
 from jumar.engine.site.engine import SiteEngine
+from jumar.engine.site.slurm import SiteSlurmEngine
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.engines import Engines
@@ -51,13 +52,14 @@ def engines_of(
         ),
         "modelarts": lambda: ModelArtsEngine(settings.home, partial(load_account, settings.home)),
     }
-    if shared is not None:
-        makers = {"local": makers["local"]}
+    if shared is not None and unix is not None:
+        slurm = partial(SiteSlurmEngine, shared, settings.home, unix.account_of)
+        makers = {"local": makers["local"], "slurm": lambda: slurm(stages=far())}
     for name in settings.engines:
         if name not in makers:
             raise HomeUnusable(
                 f"the engine {name!r} is not offered here",
-                hint="engines: local; slurm, kubernetes and modelarts for a person's own server",
+                hint="engines: local and slurm; kubernetes and modelarts for a person's own server",
             )
     return Engines(*(makers[name]() for name in settings.engines or ("local",)))
 
