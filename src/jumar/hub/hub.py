@@ -14,7 +14,7 @@ from jumar.hub.commits import Commits
 from jumar.hub.deposits import Deposits
 from jumar.hub.locks import Locks
 from jumar.hub.objects import Objects
-from jumar.hub.quota import Quota
+from jumar.hub.quota import Quota, used_bytes
 from jumar.hub.referee import write_hook
 from jumar.hub.repositories import Limits, Repositories
 from jumar.hub.upstream import Upstream
@@ -43,6 +43,7 @@ class Hub:
         limits: Limits | None = None,
         upstream: Upstream | None = None,
     ) -> None:
+        self._database = database
         self.repositories = Repositories(database, home, limits)
         self.objects = Objects(database, home, Quota(self.repositories.limits.quota_bytes))
         self.commits = Commits(self.repositories, self.objects)
@@ -56,6 +57,11 @@ class Hub:
         self.hooks = home / "hub" / "hooks"
         self._secret_file = home / "hub" / "secret"
         self._secret = b""
+
+    def used_bytes(self, owner: str) -> int:
+        """What the repositories of one owner take."""
+        with self._database.read() as connection:
+            return used_bytes(connection, owner)
 
     def prepare(self) -> None:
         """Make the folders, and remove what a killed server left."""

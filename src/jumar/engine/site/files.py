@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from io import FileIO
@@ -141,6 +142,12 @@ class RootFiles(SharedFiles):
     def _has_started(self, job_id: str) -> bool:
         return (self._state / "control" / job_id).is_dir()
 
+    def taken(self, job_id: str) -> int:
+        """As its user counts it."""
+        if not self._has_started(job_id):
+            return 0
+        return int(self._root.ask("files", job=job_id, op="size", paths=["."])["bytes"])
+
     def set_aside(self, job_id: str) -> None:
         """A note: only root can move the files."""
         self._aside(job_id).mkdir(parents=True, exist_ok=True)
@@ -157,6 +164,8 @@ class RootFiles(SharedFiles):
         except RootRefused as error:
             if error.reason != "no-job":
                 raise OSError(f"the files of job {job_id} stay: {error.message}") from error
+        # What was read of its attempts on a cluster.
+        shutil.rmtree(self._marks.parent / "slurm" / job_id, ignore_errors=True)
         self.put_back(job_id)
 
 

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -54,19 +53,6 @@ class Account(Protocol):
     def uid(self) -> int: ...
 
 
-class _Files(RootFiles):
-    """With what the server has read of the attempts."""
-
-    def __init__(self, state: Path, home: Path, root: Root, read: Path) -> None:
-        super().__init__(state, home, Roots(read), root)
-        self._read = read
-
-    def delete(self, job_id: str) -> None:
-        """Both."""
-        super().delete(job_id)
-        shutil.rmtree(self._read / job_id, ignore_errors=True)
-
-
 class _As(Slurm):
     """Slurm as one user speaks to it."""
 
@@ -106,7 +92,7 @@ class SiteSlurmEngine(SlurmEngine):
         super().__init__(
             home, slurm=slurm, stages=stages, poll_s=poll_s, can_look=False, roots=Roots(read)
         )
-        self.root_files = _Files(self._state, home, self._root, read)
+        self.root_files = RootFiles(self._state, home, self._roots, self._root)
         self.files = self.root_files
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
