@@ -81,14 +81,14 @@ class Host:
         aside.chmod(0o644)
         aside.rename(self.toml)
 
-    def start_root(self) -> None:
+    def start_root(self, **variables: str) -> None:
         """Root's program, as the unit starts it."""
         for kind in ("auto", "v1"):
             program.make_cgroups(kind)
         with self.log.open("ab") as log:
             self.root = subprocess.Popen(
                 [*_CAPABILITIES, str(self.python), "-I", program.__file__, str(self.toml)],
-                env=CLEAN,
+                env=CLEAN | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -209,6 +209,14 @@ class Host:
 
     def start(self, job: str, command: str, user: str, number: int = 1, **changes: Any) -> Any:
         """Have a shell command run as an attempt of a job."""
+        descriptor = self.told(job, command, user)
+        try:
+            return self.ask(self.message(job, user, number, **changes), (descriptor,))
+        finally:
+            os.close(descriptor)
+
+    def told(self, job: str, command: str, user: str) -> int:
+        """What the launcher is told of a job that runs a shell command; a descriptor."""
         told: dict[str, Any] = {
             "job": {
                 "format": 1,
@@ -234,11 +242,7 @@ class Host:
                 "archive": None,
             },
         }
-        descriptor = memfd(json.dumps(told).encode())
-        try:
-            return self.ask(self.message(job, user, number, **changes), (descriptor,))
-        finally:
-            os.close(descriptor)
+        return memfd(json.dumps(told).encode())
 
     def message(self, job: str, user: str, number: int = 1, **changes: Any) -> dict[str, Any]:
         """A start that is right."""

@@ -166,3 +166,21 @@ def test_root_runs_no_code_that_others_can_write(host: Host) -> None:
     finally:
         host.configure(launcher=launcher)
         os.close(told)
+
+
+def test_root_asks_slurm_for_nobody_else(host: Host) -> None:
+    ann = host.users[0]
+    ours, theirs = socket.socketpair()
+    told = memfd(b"{}")
+    request = host.message(new_id(), ann, kind="sbatch")
+    try:
+        host.configure(slurm=False)
+        with ours, theirs:
+            assert host.ask(request, (theirs.fileno(), told))["code"] == "slurm"
+            host.configure(slurm=True)
+            for wrong in ((told,), (told, theirs.fileno()), (theirs.fileno(), theirs.fileno())):
+                assert "no" in host.ask(request, wrong)
+            other = {**request, "uid": host.uid(host.users[1])}
+            assert host.ask(other, (theirs.fileno(), told))["code"] == "account"
+    finally:
+        os.close(told)

@@ -1,17 +1,16 @@
 """A site gives jobs to Slurm as the people who submit them, through root's program."""
 
 import json
-import os
 import pwd
 import shutil
-import socket
 from collections.abc import Generator
 from typing import Any
 
 import pytest
-from tests.site.conftest import Host, memfd, new_id, until
+from tests.site.conftest import Host, until
 from tests.slurm import Cluster, running_cluster
 
+pytestmark = pytest.mark.full
 LIMIT_S = 240.0
 _ENDS = ("succeeded", "failed", "stopped", "lost", "timed-out")
 
@@ -109,21 +108,3 @@ def test_a_row_of_somebody_else_is_not_believed(slurm_site: Host, cluster: Clust
     )
     slurm_site.jumar(ann, "stop", job)
     assert _until(slurm_site, ann, job, "stopped")["attempt"] == record["attempt"] == 1
-
-
-def test_root_asks_slurm_for_nobody_else(host: Host) -> None:
-    ann = host.users[0]
-    ours, theirs = socket.socketpair()
-    told = memfd(b"{}")
-    request = host.message(new_id(), ann, kind="sbatch")
-    try:
-        host.configure(slurm=False)
-        with ours, theirs:
-            assert host.ask(request, (theirs.fileno(), told))["code"] == "slurm"
-            host.configure(slurm=True)
-            for wrong in ((told,), (told, theirs.fileno()), (theirs.fileno(), theirs.fileno())):
-                assert "no" in host.ask(request, wrong)
-            other = {**request, "uid": host.uid(host.users[1])}
-            assert host.ask(other, (theirs.fileno(), told))["code"] == "account"
-    finally:
-        os.close(told)

@@ -144,7 +144,9 @@ class JobService:
         self.groups = Groups(database, roster.share_out)
         self.quotas = Quotas(database, roster.allow)
         self.sampler = Sampler(engines.placing, roster, home / "usage")
-        self._removals = Removals(database, self._files, roster, self.sampler.forget, self.disk.forget)
+        self._removals = Removals(
+            database, self._files, roster, self.sampler.forget, self.disk.forget
+        )
         self.retention = Retention(database, self._removals, home, keep_days)
         self.recovery = Recovery(
             database=database,

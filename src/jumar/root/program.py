@@ -70,6 +70,8 @@ MOST_STOPS = 100
 READ_LIMIT_S = 2.0
 WORK_LIMIT_S = 5.0
 REMOVE_LIMIT_S = 900.0
+ACCOUNT_LIMIT_S = 15.0
+"""How long the system may take to tell an account's groups: behind it may be a directory server."""
 SLURM_LIMIT_S = 60.0
 """How long a launcher may speak to Slurm."""
 NOBODY = 65534
@@ -1038,7 +1040,11 @@ def _become_keeper(
         if os.fork() == 0:
             os.setsid()
             _close_all_but({0, 1, 2, said, *descriptors})
-            Keeper(site, request, user).run(descriptors, said)
+            # The timer of whoever forked this process is not its own.
+            signal.setitimer(signal.ITIMER_REAL, ACCOUNT_LIMIT_S)
+            keeper = Keeper(site, request, user)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            keeper.run(descriptors, said)
     except (OSError, Refused, KeyError) as error:
         audit(f"keeper of {request['job']}: {error}")
         if isinstance(error, OSError) and error.errno is not None:
@@ -1225,9 +1231,7 @@ class Keeper:
             "finished_at": time.time(),
             "is_empty": True,
         }
-        words = self._words or _ending(
-            "lost", *_LOST["killed" if self._is_killed else "supervisor"]
-        )
+        words = self._words or self._lost_words(code)
         while True:
             try:
                 _write(os.path.join(self._control, "result.json"), words, self._server[1])
@@ -1242,6 +1246,12 @@ class Keeper:
                     raise
                 # A full disk: the attempt has ended when that can be written down.
                 time.sleep(1.0)
+
+    def _lost_words(self, code: int) -> bytes:
+        if code == -signal.SIGALRM and not self._is_killed:
+            error = f"the groups of {self._user.pw_name} could not be looked up in {ACCOUNT_LIMIT_S:g} s"
+            return _ending("lost", "start-fails", f"it could not be started: {error}", error=error)
+        return _ending("lost", *_LOST["killed" if self._is_killed else "supervisor"])
 
     def _hint(self) -> None:
         send_hint(self._site, self._server[0], self._job)
@@ -1367,7 +1377,10 @@ def become_program(
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.chdir("/")
+    # It kills this process, and would live through the exec.
+    signal.setitimer(signal.ITIMER_REAL, ACCOUNT_LIMIT_S)
     drop(user, no_new_privileges=not site.setuid_programs)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     log = os.path.join(words[1], "launcher.log")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     handle = os.open(log, flags, 0o600)

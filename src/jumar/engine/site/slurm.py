@@ -186,7 +186,8 @@ class SiteSlurmEngine(SlurmEngine):
         """How the attempts stand now."""
         attempts = list(attempts)
         for attempt in attempts:
-            self._names[attempt.job_id] = self._account_of(attempt.user).name
+            if attempt.job_id not in self._names:
+                self._names[attempt.job_id] = self._account_of(attempt.user).name
             self._read_what_is_told(attempt)
         return super().observe(attempts)
 
