@@ -1628,7 +1628,7 @@ def answer(site_path: str, connection: socket.socket) -> None:
         request = parse(data)
         told = " ".join(
             f"{name}={request[name]}"
-            for name in ("do", "job", "attempt", "user", "op")
+            for name in ("do", "kind", "job", "attempt", "user", "op")
             if name in request
         )
         check_descriptors(request, descriptors)

@@ -26,7 +26,6 @@ from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import ImageRecord, Plan, StagingRecord
 from jumar.spec.states import AttemptState
-from jumar.store.staging.status import status_of
 
 _NODES = {DeviceKind.NPU: "davinci", DeviceKind.GPU: "nvidia"}
 _FENCED = ("/tmp/", "/dev/shm/", "/var/run/jumar", "/run/jumar")
@@ -215,12 +214,7 @@ class SiteEngine(LocalEngine):
 
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """As the attempt's status file tells it, read with its user's rights."""
-        path = JobDir("", attempt.number).stage_status
-        opened = self.root_files.opened(attempt.job_id, path)
-        if opened is None:
-            return None
-        with opened:
-            return status_of(os.pread(opened.fileno(), 1 << 17, 0))
+        return self.root_files.staging(attempt.job_id, attempt.number)
 
     def send_results(self, attempt: Attempt) -> None:
         """Only its user may read them, and nobody of hers runs any more."""

@@ -20,10 +20,12 @@ from jumar.engine.site.asking import Root, RootRefused
 from jumar.errors import JobFileNotFound, LogNotFound
 from jumar.launch.jobdir.browse import etag_of
 from jumar.launch.jobdir.files import WORK, JobDir
-from jumar.spec.records import FilePage, JobFile, LogFile
+from jumar.spec.records import FilePage, JobFile, LogFile, StagingRecord
+from jumar.store.staging.status import status_of
 
 _LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
 _MOST_LISTED_BYTES = 64 << 20
+_MOST_STATUS_BYTES = 1 << 17
 
 
 class RootFiles(SharedFiles):
@@ -141,6 +143,14 @@ class RootFiles(SharedFiles):
 
     def _has_started(self, job_id: str) -> bool:
         return (self._state / "control" / job_id).is_dir()
+
+    def staging(self, job_id: str, number: int) -> StagingRecord | None:
+        """How far the data of an attempt has been carried, as its own file tells."""
+        opened = self.opened(job_id, JobDir("", number).stage_status)
+        if opened is None:
+            return None
+        with opened:
+            return status_of(os.pread(opened.fileno(), _MOST_STATUS_BYTES, 0))
 
     def taken(self, job_id: str) -> int:
         """As its user counts it."""

@@ -36,7 +36,7 @@ from jumar.spec.records import JobFile, Plan
 from jumar.spec.states import AttemptState
 
 _TOLD = re.compile(
-    r"(?:node[0-9]{1,4}/)?(?:result|ranks|claim)\.json|(?:slurm|slurm\.over|staging)\.json|slurm\.beat"
+    r"(?:node[0-9]{1,4}/)?(?:result|ranks|claim)\.json|slurm(?:\.over)?\.json|slurm\.beat"
 )
 """What an attempt says of itself, below its folder."""
 _MOST_BYTES = 1 << 17
@@ -190,6 +190,12 @@ class SiteSlurmEngine(SlurmEngine):
                 self._names[attempt.job_id] = self._account_of(attempt.user).name
             self._read_what_is_told(attempt)
         return super().observe(attempts)
+
+    def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
+        if not seen.state.is_final or not attempt.spec.sends_results:
+            return seen
+        record = self.root_files.staging(attempt.job_id, attempt.number)
+        return replace(seen, not_uploaded=record is not None and record.has_unsent)
 
     def _read_what_is_told(self, attempt: Attempt) -> None:
         """Copy what the attempt says of itself; what has not changed is left alone."""
