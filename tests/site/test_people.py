@@ -350,3 +350,28 @@ def test_a_disk_that_takes_no_job_is_told_to_its_user(site: Host, how: str) -> N
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
     assert _ended(site, ann, job)["state"] == ("succeeded" if how == "ro" else "failed")
+
+
+def test_inputs_of_the_hub_are_read_with_the_users_rights(site: Host) -> None:
+    ann, ben = site.users[:2]
+    data = _folder(site, ann, "rows")
+    for path, text in (("a.txt", "first row"), ("sub/b.csv", "1,2")):
+        (data / path).parent.mkdir(exist_ok=True)
+        (data / path).write_text(text)
+    subprocess.run(["chown", "-R", f"{ann}:{ann}", str(data)], check=True)
+    words = ("repo", "import", "rows", "--kind", "dataset", "--private", "--json")
+    made = json.loads(site.jumar(ann, *words, folder=site.home(ann))[1])
+    address = f"hub://dataset/{made['owner']}/rows"
+    command = ("sh", "-c", 'for w in "$@"; do cat ${w#*=}; ls -ld ${w#*=}; done', "x")
+    options = ("--input", f"all={address}:a.txt", "--input", f"part={address}:sub/b.csv")
+    job, log = _submit(site, ann, *command, follow=True, options=options)
+    assert "first row" in log
+    assert "1,2" in log
+    assert log.count(f" {ann} ") >= 2, "the files are hers"
+    shown = _show(site, ann, job)
+    assert shown["spec"]["inputs"]["all"] == f"{address}@{made['commit']}:a.txt"
+    code, _, error = site.jumar(
+        ben, "run", "--input", f"x={address}", "--", "true", folder=_folder(site, ben), check=False
+    )
+    assert code == 2, error
+    assert "no dataset" in error or "does not exist" in error or "no repository" in error, error

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 from jumar.database.access import Database
+from jumar.errors import NotFound, SubmitRefused
+from jumar.hub.address import parse
 from jumar.hub.checkouts import Checkouts
 from jumar.hub.collecting import Collector
 from jumar.hub.commits import Commits
@@ -19,6 +21,7 @@ from jumar.hub.referee import write_hook
 from jumar.hub.repositories import Limits, Repositories
 from jumar.hub.upstream import Upstream
 from jumar.hub.xet import Parked
+from jumar.spec.people import UserRecord
 from jumar.wholefile import whole_file
 
 LINK_S = 3600
@@ -57,6 +60,17 @@ class Hub:
         self.hooks = home / "hub" / "hooks"
         self._secret_file = home / "hub" / "secret"
         self._secret = b""
+
+    def tree_of(self, user: str, url: str) -> Path:
+        """The tar file of what a member's job names, at a commit; SubmitRefused where that is gone, or not
+        theirs to read any more."""
+        address = parse(url)
+        member = UserRecord(name=user, role="member", created_at=0.0)
+        try:
+            repo = self.repositories.readable(member, address.kind, address.owner, address.name)
+            return self.checkouts.tar(repo, address.revision, address.path)
+        except NotFound as error:
+            raise SubmitRefused(error.message, hint=error.hint) from error
 
     def used_bytes(self, owner: str) -> int:
         """What the repositories of one owner take."""

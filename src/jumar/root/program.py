@@ -10,8 +10,8 @@ Protocol
     fields, next to "v": 1 and "do":
 
     start   kind, job, attempt, user, uid, cards, kill_at, memory, cpus
-            kind "attempt", with one or two read-only regular descriptors: what the launcher is told
-            (a memfd), and the archive of the code. "already": true when somebody has claimed it.
+            kind "attempt", with read-only regular descriptors: what the launcher is told (a memfd), then
+            tar files of the code and of inputs, at most 17. "already": true when somebody has claimed it.
             kind "beside" (exec, shell): one stream socket; in the namespace and the cgroup of a
             living attempt.
             kind "sbatch": a stream socket, then descriptors as of "attempt"; the launcher speaks to Slurm
@@ -64,6 +64,8 @@ MOST_LAST_WORDS = 16
 MOST_PATHS = 64
 MOST_PATH = 4096
 MOST_LISTED = 10_000
+MOST_INPUTS = 16
+"""Tar files of inputs that an attempt may be given."""
 MOST_WORKERS = 256
 MOST_STOPS = 100
 """How often a supervisor may be stopped, and is woken, before it is killed."""
@@ -308,7 +310,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def check_descriptors(request: dict[str, Any], descriptors: list[int]) -> None:
     """Only what the verb takes; of files nothing that could be written to or waits."""
     kind = "sweep" if request["do"] == "sweep" else request.get("kind")
-    counts = {"attempt": (1, 2), "beside": (1,), "sbatch": (2, 3), "sweep": (1,)}
+    attempt = range(1, MOST_INPUTS + 3)
+    counts = {"attempt": attempt, "beside": (1,), "sbatch": (2, 3), "sweep": (1,)}
     if len(descriptors) not in counts.get(str(kind), (0,)):
         raise Refused("the number of descriptors is wrong")
     for place, descriptor in enumerate(descriptors):
@@ -1622,7 +1625,7 @@ def answer(site_path: str, connection: socket.socket) -> None:
     told = "?"
     try:
         connection.settimeout(READ_LIMIT_S)
-        data, descriptors, flags, _ = socket.recv_fds(connection, MOST_BYTES + 1, 4)
+        data, descriptors, flags, _ = socket.recv_fds(connection, MOST_BYTES + 1, MOST_INPUTS + 4)
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
             raise Refused("the request is too long, or carries too many descriptors")
         request = parse(data)

@@ -22,7 +22,7 @@ from jumar.spec.array import JobArray
 from jumar.spec.fields import ArchivedCode, GitCode
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
-from jumar.spec.urls import is_remote
+from jumar.spec.urls import is_of_hub, is_remote, path_in_hub
 from jumar.store.errors import CLOSED_HINT, closed_words
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
@@ -194,7 +194,7 @@ def input_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
     return {
         name: str(
             directory / "inputs" / _brought_as(name, url)
-            if is_remote(url)
+            if is_remote(url) or is_of_hub(url)
             else folder / local_path(url)
         )
         for name, url in spec.inputs.items()
@@ -203,6 +203,8 @@ def input_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
 
 def _brought_as(name: str, url: str) -> str:
     """The input's name; below it the file's own, whose ending some loaders insist on."""
+    if is_of_hub(url):
+        return os.path.join(name, path_in_hub(url)).rstrip("/")
     last = url.rpartition("/")[2]
     return f"{name}/{last}" if "." in last.strip(".") else name
 

@@ -34,6 +34,7 @@ from jumar.root.program import Site
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobFile, Plan
 from jumar.spec.states import AttemptState
+from jumar.spec.urls import is_of_hub
 
 _TOLD = re.compile(
     r"(?:node[0-9]{1,4}/)?(?:result|ranks|claim)\.json|slurm(?:\.over)?\.json|slurm\.beat"
@@ -99,6 +100,11 @@ class SiteSlurmEngine(SlurmEngine):
         """How the job would run, and as whom; what Slurm says of it is told when it is submitted."""
         if spec.image is not None:
             raise SubmitRefused("this site runs no containers yet", hint="leave image out")
+        if any(map(is_of_hub, spec.inputs.values())):
+            raise SubmitRefused(
+                "inputs: hub:// inputs of jobs on Slurm are not available on a site yet",
+                hint="fetch them in the script: huggingface_hub with HF_ENDPOINT, or git clone",
+            )
         account = self._account_of(user)
         plan = super().plan(spec, user=user, archive=archive)
         return replace(plan, summary=f"{plan.summary}, as {account.name}")

@@ -129,6 +129,7 @@ class Attempt(NodeRun):
         if request.staging is not None:
             self._journal.add("inputs")
             staging.bring(request.staging, directory, self._steps, self._given.marks())
+        code.bring_trees(directory, request, self._steps)
         staging.link_data(directory, job)
         platform_files.empty_cache(directory)
         self._warn(self._progress.begin(folder))

@@ -1,14 +1,14 @@
 """An attempt of a site's job: the supervisor, run by root's program as the job's user.
 
 `--kept DIR --attempt N --descriptors COUNT`, with the channel to the keeper as descriptor 3, what the
-engine tells the attempt as 4 (JSON), and the archive of the code as 5. All of it is written to the job's
+engine tells the attempt as 4 (JSON), and tar files of code and inputs from 5 on. All of it is written to the job's
 own folder, by the user; what the keeper says about the attempt is out of the job's reach."""
 
 import json
 import os
 import socket
 import sys
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Sequence
 
 from jumar.launch.jobdir import claims, news
 from jumar.launch.jobdir.claims import Claim
@@ -73,8 +73,14 @@ def _write_down(directory: JobDir, *, has_archive: bool) -> None:
     """What was told, where an attempt looks for it."""
     with os.fdopen(_TOLD, "rb") as file:
         told: Dict[str, Any] = json.loads(file.read().decode("utf-8"))
-    if has_archive:
-        told["request"]["archive"] = f"{ARCHIVE_DESCRIPTOR}:{_ARCHIVE}"
+    given: List[str] = told.get("given", ["archive"] if has_archive else [])
+    for descriptor, name in enumerate(given, _ARCHIVE):
+        place = f"{ARCHIVE_DESCRIPTOR}:{descriptor}"
+        if name == "archive":
+            told["request"]["archive"] = place
+        else:
+            trees = told["request"].setdefault("trees", {})
+            trees[name.partition(" ")[2]] = place
     write_told(directory, told)
 
 

@@ -61,6 +61,23 @@ def bring_code(
     return folder
 
 
+def bring_trees(directory: JobDir, request: Request, steps: Steps) -> None:
+    """Unpack the inputs that came as tar files; raises SetupFailed."""
+    for name, archive in request.trees.items():
+        folder = directory.path("inputs", name)
+        if os.path.isdir(folder):
+            continue
+        aside = directory.path(f"inputs.{directory.number}.new")
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            os.makedirs(aside)
+            _unpack(archive, aside, steps.control)
+            os.makedirs(os.path.dirname(folder), exist_ok=True)
+            os.rename(aside, folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
 def folder_of(directory: JobDir, job: Job) -> str:
     """Where the code is, or will be."""
     return job.workdir or directory.path("code")

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from jumar.devices.cards import inventory
 from jumar.engine.base import Engine
@@ -33,8 +34,10 @@ def engines_of(
     shared: RootSite | None,
     unix: UnixPeople | None,
     hub: HubVariables,
+    tree_of: Callable[[str, str], Path],
 ) -> Engines:
-    """Those of this server; `shared` and `unix` are those of a site."""
+    """Those of this server; `shared` and `unix` are those of a site, whose jobs have inputs of the hub by
+    `tree_of`."""
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
@@ -45,7 +48,7 @@ def engines_of(
     far = partial(_stages, settings, stores, elsewhere)
     near = partial(_stages, settings, stores, hub)
     makers: dict[str, Callable[[], Engine]] = {
-        "local": lambda: _local(settings, near(), shared, unix),
+        "local": lambda: _local(settings, near(), shared, unix, tree_of),
         "slurm": lambda: SlurmEngine(settings.home, stages=far()),
         "kubernetes": lambda: KubernetesEngine(
             settings.home, cluster_options(settings.kubernetes), stages=far()
@@ -79,7 +82,11 @@ def _stages(settings: Settings, stores: UserStores, hub: HubVariables) -> Stages
 
 
 def _local(
-    settings: Settings, stages: Stages, shared: RootSite | None, unix: UnixPeople | None
+    settings: Settings,
+    stages: Stages,
+    shared: RootSite | None,
+    unix: UnixPeople | None,
+    tree_of: Callable[[str, str], Path],
 ) -> LocalEngine:
     cards = inventory(cpu_slots=settings.cpu_slots, sim_cards=settings.sim_cards)
     mounts = Mounts(settings.mounts)
@@ -92,6 +99,7 @@ def _local(
             stages=stages,
             mounts=mounts,
             network=settings.job_network,
+            tree_of=tree_of,
         )
     return LocalEngine(
         settings.home, cards, stages=stages, mounts=mounts, network=settings.job_network

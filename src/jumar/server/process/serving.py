@@ -146,7 +146,9 @@ def _site(
         HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
         _upstream(settings),
     )
-    engines = engines_of(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
+    engines = engines_of(
+        settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub), hub.tree_of
+    )
     accounts = Accounts(database)
     sender = Sender()
     notices = Notices(
