@@ -127,7 +127,7 @@ def test_descriptors_are_what_they_must_be(host: Host) -> None:
         (path_only,),
         (folder,),
         (readable, said),
-        (readable,) * 3,
+        (readable,) * (program.MOST_INPUTS + 3),
     ):
         assert "no" in host.ask(message, given_), given_
     assert "no" in host.ask({"v": 1, "do": "remove", "job": "jaaaaaaaaa"}, (readable,))

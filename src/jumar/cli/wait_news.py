@@ -24,6 +24,7 @@ class WaitNews:
 
     def __init__(self, client: Client, job: str) -> None:
         self._client, self._job = client, job
+        self._state: JobState | None = None
         self._said: set[JobState] = set()
         self._moved_on = threading.Event()
         self._thread: threading.Thread | None = None
@@ -41,7 +42,10 @@ class WaitNews:
 
     def state(self, state: JobState) -> None:
         """The job is in this state now."""
+        if state is self._state:
+            return
         self._leave()
+        self._state = state
         if state in (JobState.QUEUED, JobState.STARTING) and state not in self._said:
             self._moved_on.clear()
             self._thread = threading.Thread(target=self._watch, args=(state,), daemon=True)
