@@ -114,7 +114,7 @@ def test_what_keeps_a_job_from_being_started_is_told_once(
     record = SimpleNamespace(
         state=JobState.STARTING, waiting=None, cause="folder-full", values=values, reason=None
     )
-    client = cast("Client", SimpleNamespace(get=lambda job: record))
+    client = cast("Client", SimpleNamespace(get={"k7x2m9q4tb": record}.get))
     with WaitNews(client, "k7x2m9q4tb") as waits:
         said = ""
         give_up_at = time.monotonic() + 180
