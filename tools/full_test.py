@@ -149,6 +149,7 @@ PARTS = (
             (
                 *(sys.executable, "-m", "pytest", "-q", "-m", "full", "-p", "no:xdist"),
                 *("tests/engine/test_slurm_faults.py", "tests/direct", "tests/site/test_hosts.py"),
+                "tests/site/test_slurm.py",
             ),
             (sys.executable, "bench/engines.py"),
         ),
@@ -175,6 +176,10 @@ PARTS = (
                 "JUMAR_STORM=600,12,20",
                 *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "--timeout", "5000"),
                 "tests/site/test_storm.py",
+            ),
+            (
+                *(sys.executable, "-m", "pytest", "-q", "-m", "full", "-p", "no:xdist"),
+                "tests/site/test_hung_accounts.py",
             ),
         ),
         5400,
