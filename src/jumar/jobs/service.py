@@ -29,6 +29,7 @@ from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.engines import Engines
+from jumar.jobs.going_on import with_recovery
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.holds import Holds
@@ -330,6 +331,7 @@ class JobService:
             row = replace(row, tags=tags_of(connection, [row.id]).get(row.id, ()))
         if waiting is None and row.state is JobState.QUEUED:
             waiting = self._overview.why_it_waits(row)
+        attempts = with_recovery(attempts, lambda path: self._open_file(row, path))
         return self._record(row, attempts=attempts, waiting=waiting)
 
     def drain_report(self) -> DrainReport:
@@ -380,7 +382,9 @@ class JobService:
 
     def open_file(self, job: str, path: str) -> FileIO:
         """A file that a job has left; JobFileNotFound."""
-        row = self._row(job)
+        return self._open_file(self._row(job), path)
+
+    def _open_file(self, row: JobRow, path: str) -> FileIO:
         elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
         return self._files.open_file(row.id, path, elsewhere=elsewhere)
 
