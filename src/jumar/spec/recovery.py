@@ -45,13 +45,12 @@ def read_advance(data: bytes) -> Advance:
     if not isinstance(found, dict):
         return UNTOLD
     told = cast("dict[str, Any]", found)
-    resumed: Any = told.get("resumed")
     counter, saved = told.get("counter"), told.get("saved")
     first_at = told.get("first_at")
     is_time = isinstance(first_at, int | float) and math.isfinite(first_at)
     return Advance(
         first_at=first_at if is_time else None,
-        resumed=_counters(resumed) if isinstance(resumed, dict) else {},
+        resumed=_counters(told.get("resumed")),
         counter=counter if isinstance(counter, str) else None,
         step=_number(told.get("step")) + _number(told.get("since")),
         made=_number(told.get("made")),
@@ -94,8 +93,11 @@ def _between(since: float | None, until: float | None) -> float | None:
     return None if since is None or until is None else max(0.0, until - since)
 
 
-def _counters(found: Mapping[Any, Any]) -> dict[str, int]:
-    return {str(name): _number(step) for name, step in found.items()}
+def _counters(found: Any) -> dict[str, int]:
+    if not isinstance(found, dict):
+        return {}
+    counters = cast("dict[str, Any]", found)
+    return {name: _number(step) for name, step in counters.items()}
 
 
 def _number(value: Any) -> int:
