@@ -17,7 +17,7 @@ from jumar.spec.recovery import (
     recovery,
 )
 
-_LAST = 20
+_LAST = 100
 """Of a job with more attempts the steps of the last ones are read."""
 
 
