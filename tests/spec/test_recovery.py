@@ -8,6 +8,7 @@ import pytest
 from jumar.spec.records import AttemptRecord, Recovery
 from jumar.spec.recovery import UNTOLD, Advance, read_advance, recovery
 from jumar.spec.states import AttemptState
+from jumar.track.repeated import repeated_steps
 from jumar.words.reasons import recovery_sentence
 
 BEFORE = AttemptRecord(
@@ -88,3 +89,24 @@ def test_what_is_said() -> None:
     assert recovery_sentence(BEFORE, over, "en").endswith(
         "8.0 s to start, time to the first step not known, repeated steps not known"
     )
+
+
+def lines(steps: range) -> bytes:
+    return b"".join(b"step %d loss %.3f\n" % (step, 1 / (1 + step)) for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "repeated"),
+    [
+        (range(1, 26), range(21, 30), 5),
+        (range(1, 26), range(26, 30), 0),
+        (range(10, 91, 10), range(80, 120, 10), 20),
+        (range(10, 91, 10), range(100, 120, 10), 0),
+        (range(90, 91), range(90, 91), 1),
+        (range(1, 26), range(0), None),
+        (range(0), range(1, 5), None),
+    ],
+)
+def test_steps_by_the_log_alone(before: range, after: range, repeated: int | None) -> None:
+    begun = b"loading\n" + lines(after) + b"step 4000 loss"
+    assert repeated_steps(b"000 loss 0.1\n" + lines(before) + b"step 7", begun) == repeated

@@ -29,7 +29,7 @@ from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.engines import Engines
-from jumar.jobs.going_on import with_recovery
+from jumar.jobs.going_on import GoingOn
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.holds import Holds
@@ -92,7 +92,7 @@ class JobService:
         # They share the folder of all jobs.
         first = engines.default
         self._files = first.files if isinstance(first, OffersFiles) else SharedFiles(folder)
-        self.diagnoses = Diagnoses(self._files)
+        self.diagnoses, self._going_on = Diagnoses(self._files), GoingOn(self._files)
         self._half_life_days = half_life_days
         self.limits = limits
         self.archives = CodeArchives(home / "code")
@@ -331,7 +331,7 @@ class JobService:
             row = replace(row, tags=tags_of(connection, [row.id]).get(row.id, ()))
         if waiting is None and row.state is JobState.QUEUED:
             waiting = self._overview.why_it_waits(row)
-        attempts = with_recovery(attempts, lambda path: self._open_file(row, path))
+        attempts = self._going_on.added(row.id, attempts)
         return self._record(row, attempts=attempts, waiting=waiting)
 
     def drain_report(self) -> DrainReport:
@@ -382,9 +382,7 @@ class JobService:
 
     def open_file(self, job: str, path: str) -> FileIO:
         """A file that a job has left; JobFileNotFound."""
-        return self._open_file(self._row(job), path)
-
-    def _open_file(self, row: JobRow, path: str) -> FileIO:
+        row = self._row(job)
         elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
         return self._files.open_file(row.id, path, elsewhere=elsewhere)
 

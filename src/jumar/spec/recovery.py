@@ -32,6 +32,11 @@ class Advance:
     saved: str | None = None
     """That file."""
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it told of no step at all."""
+        return self.counter is None and not self.made
+
 
 UNTOLD = Advance()
 
