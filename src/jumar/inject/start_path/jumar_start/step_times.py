@@ -79,7 +79,7 @@ def install(module: ModuleType) -> None:
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"rank{int(rank)}.txt")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    register(_Clock(os.open(path, flags, 0o644)).after_step)
+    register(_not_compiled(_Clock(os.open(path, flags, 0o644)).after_step))
 
 
 def _counting() -> Callable[..., None]:
@@ -92,4 +92,15 @@ def _counting() -> Callable[..., None]:
         if first[0] == id(optimizer):
             ADVANCE.optimized()
 
-    return count
+    return _not_compiled(count)
+
+
+def _not_compiled(hook: Callable[..., None]) -> Callable[..., None]:
+    """torch.compile does not look into it: else it warns of the clock, and compiles again as the count grows."""
+
+    def called(*args: Any) -> None:
+        hook(*args)
+
+    # What torch.compiler.disable does, which takes a second to import.
+    called._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return called
