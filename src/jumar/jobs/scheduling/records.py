@@ -33,6 +33,10 @@ def limit_of(limit: UserLimit, user: str) -> int | None:
     return limit.by_user.get(user, limit.usual) if isinstance(limit, OwnLimits) else limit
 
 
+Shape = tuple[str, int, int]
+"""Kind, count and nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
     """A job that waits for `count` cards of one kind on each of `nodes` different nodes."""
@@ -61,6 +65,11 @@ class QueuedJob:
     """When it came; None: nobody knows."""
     engine: str = "local"
     """Where it is to run."""
+
+    @property
+    def shape(self) -> Shape:
+        """All that decides whether it fits."""
+        return (self.kind, self.count, self.nodes)
 
     @property
     def needs(self) -> int:
