@@ -4,7 +4,8 @@ The rules:
 
 - Jobs are looked at in the order of turns, which `turns` deals out by what everybody has used.
 - A job gets `count` cards on each of `nodes` nodes at once, or nothing. It goes to the nodes with
-  the fewest free cards that do, so that large holes stay whole, and gets the lowest neighbouring
+  the fewest free cards that do, so that large holes stay whole; a job on one node goes to one that is in use
+  already, beside jobs that last as long, so that nodes come back whole. It gets the lowest neighbouring
   ids there. A card has one job.
 - Each kind of card is a pool of its own with a line of its own.
 - The first job of a kind that does not fit is the *head* of that kind. Jobs behind it may start
@@ -288,11 +289,14 @@ class Pass:
             return refusal
         if shape in self._unfitting or (shape in self._kept and self._outlasts_head(job)):
             return Refusal.NO_CARDS
-        nodes = self.holdings.kinds[job.kind].free.tightest(job.count, job.nodes)
+        cards = self.holdings.kinds[job.kind]
+        nodes = cards.free.tightest(job.count, job.nodes)
         if len(nodes) < job.nodes:
             self._unfitting.add(shape)
             self._make_head(job)
             return Refusal.NO_CARDS
+        if job.nodes == 1:
+            nodes = cards.beside(cards.free, job.count, job.lasts_until(self.now))
         if job.kind in self.heads:
             return self._backfill(job, shape, nodes)
         return self._start(job, nodes)
@@ -366,7 +370,7 @@ class Pass:
         reservation = self.reservation(job.kind)
         lasting = reservation.outlasts(job, self.now)
         if lasting:
-            allowed = reservation.place(job)
+            allowed = reservation.place(job, self.now)
             if allowed is None:
                 self._kept.add(shape)
                 return Refusal.NO_CARDS
