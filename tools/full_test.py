@@ -47,7 +47,8 @@ def _schedules(first: int, last: int) -> Part:
 
 
 def _resumed() -> Part:
-    command = (sys.executable, "-m", "pytest", "-q", "-m", "full", "tests/inject/test_resume.py")
+    files = ("tests/inject/test_resume.py", "tests/inject/test_step_times.py")
+    command = (sys.executable, "-m", "pytest", "-q", "-m", "full", *files)
     size = "200 random schedules of stops, kills, full disks and torn checkpoints: the same weights to the bit"
     return Part("resumed", size, (command,))
 

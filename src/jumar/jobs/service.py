@@ -30,6 +30,7 @@ from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.disk import DiskUse
 from jumar.jobs.engines import Engines
+from jumar.jobs.going_on import GoingOn
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.holds import Holds
@@ -94,7 +95,7 @@ class JobService:
         # They share the folder of all jobs.
         first = engines.default
         self._files = first.files if isinstance(first, OffersFiles) else SharedFiles(folder)
-        self.diagnoses = Diagnoses(self._files)
+        self.diagnoses, self._going_on = Diagnoses(self._files), GoingOn(self._files)
         self._half_life_days = half_life_days
         self.limits = limits
         self.archives = CodeArchives(home / "code")
@@ -343,6 +344,7 @@ class JobService:
             row = replace(row, tags=tags_of(connection, [row.id]).get(row.id, ()))
         if waiting is None and row.state is JobState.QUEUED:
             waiting = self._overview.why_it_waits(row)
+        attempts = self._going_on.added(row.id, attempts)
         return self._record(row, attempts=attempts, waiting=waiting)
 
     def drain_report(self) -> DrainReport:

@@ -49,6 +49,7 @@ class Attempt(NodeRun):
         self._activated: Optional[Dict[str, str]] = None
         self._python: Optional[Dict[str, str]] = None
         self._ending_at: Optional[float] = None
+        self._log_at = 0
         self._progress = progress.Progress(given.directory)
         self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
@@ -139,6 +140,7 @@ class Attempt(NodeRun):
         troubles: List[str] = []
         folder = code.folder_of(directory, job)
         self._progress.note(folder)
+        self._log_at = _size(directory.log(directory.node, 0))
         if self._python is None:
             variables = {**inherited(), **job.environment, **self._given.marks()}
             self._python = self._install(folder, self._activate(folder, variables))
@@ -230,7 +232,12 @@ class Attempt(NodeRun):
             # Before anybody is told that they run.
             beside.leave_for(self._directory, first.program)
             write_json(
-                self._directory.ranks, {"started_at": time.time(), "pids": list(pids.values())}
+                self._directory.ranks,
+                {
+                    "started_at": time.time(),
+                    "pids": list(pids.values()),
+                    "log_at": self._log_at,
+                },
             )
         except OSError:
             # A full disk: the job may still end well.
@@ -293,6 +300,14 @@ def closed_network() -> Network:
         words = error.strerror or str(error)
         reason = f"the network could not be closed for this job: {words}"
         raise SetupFailed("network", reason, values={"error": words}) from error
+
+
+def _size(path: str) -> int:
+    """0 where nothing was written yet."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
 
 
 def _no_room(path: str) -> bool:
