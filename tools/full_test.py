@@ -47,7 +47,8 @@ def _schedules(first: int, last: int) -> Part:
 
 
 def _resumed() -> Part:
-    command = (sys.executable, "-m", "pytest", "-q", "-m", "full", "tests/inject/test_resume.py")
+    files = ("tests/inject/test_resume.py", "tests/inject/test_step_times.py")
+    command = (sys.executable, "-m", "pytest", "-q", "-m", "full", *files)
     size = "200 random schedules of stops, kills, full disks and torn checkpoints: the same weights to the bit"
     return Part("resumed", size, (command,))
 
@@ -149,6 +150,7 @@ PARTS = (
             (
                 *(sys.executable, "-m", "pytest", "-q", "-m", "full", "-p", "no:xdist"),
                 *("tests/engine/test_slurm_faults.py", "tests/direct", "tests/site/test_hosts.py"),
+                "tests/site/test_slurm.py",
             ),
             (sys.executable, "bench/engines.py"),
         ),
@@ -175,6 +177,10 @@ PARTS = (
                 "JUMAR_STORM=600,12,20",
                 *(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "--timeout", "5000"),
                 "tests/site/test_storm.py",
+            ),
+            (
+                *(sys.executable, "-m", "pytest", "-q", "-m", "full", "-p", "no:xdist"),
+                "tests/site/test_hung_accounts.py",
             ),
         ),
         5400,

@@ -164,6 +164,10 @@ class SubmitRefused(JumarError, code="job-refused", status=422):
     """The job can never run here; the message says why."""
 
 
+class OverQuota(JumarError, code="over-quota", status=422):
+    """The user's files take as much of the server's disk as they may."""
+
+
 class TooManyJobs(JumarError, code="too-many-jobs", status=429):
     """The user has too many jobs in the queue."""
 

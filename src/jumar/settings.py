@@ -102,6 +102,8 @@ class Settings:
     """How many jobs of a user may run at the same time; 0 means no limit."""
     queue_limit: int = 10_000
     """How many jobs of a user may wait; 0 means no limit."""
+    disk_quota_gb: int = 0
+    """How much the job folders and repositories of one user may take; 0 means no limit."""
     keep_days: int = 0
     """After how many days the server removes ended jobs; 0 means never."""
     default_time_limit_s: int = 0

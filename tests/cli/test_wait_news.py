@@ -43,7 +43,7 @@ class Server:
             self.enough.set()
         if isinstance(answer, ServerUnreachable):
             raise answer
-        return SimpleNamespace(waiting=answer)
+        return SimpleNamespace(waiting=answer, state=JobState.QUEUED)
 
     def follow(self, job: str, **_: object) -> Iterator[StateChange | LogChunk]:
         yield StateChange(JobState.QUEUED, None)
@@ -104,3 +104,26 @@ def test_a_start_that_is_stuck_is_told(
             assert time.monotonic() < give_up_at
             time.sleep(0.01)
     assert said == f"waiting: {STARTS.text}\n"
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_keeps_a_job_from_being_started_is_told_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values = {"folder": "/data/jobs/k7x2m9q4tb", "limit_s": "600"}
+    record = SimpleNamespace(
+        state=JobState.STARTING, waiting=None, cause="folder-full", values=values, reason=None
+    )
+    client = cast("Client", SimpleNamespace(get={"k7x2m9q4tb": record}.get))
+    with WaitNews(client, "k7x2m9q4tb") as waits:
+        said = ""
+        give_up_at = time.monotonic() + 180
+        waits.state(JobState.STARTING)
+        while not (said := said + capsys.readouterr().err):
+            assert time.monotonic() < give_up_at
+            time.sleep(0.01)
+        for state in (JobState.QUEUED, JobState.STARTING):
+            waits.state(state)
+    said += capsys.readouterr().err
+    assert said.startswith("waiting: no room left in /data/jobs/k7x2m9q4tb")
+    assert said.count("\n") == 1

@@ -150,12 +150,12 @@ def test_options_that_would_break_a_job_are_refused(slurm: dict[str, object]) ->
 
 def test_jobs_are_known_by_their_comment_and_not_by_their_id() -> None:
     text = (
-        "12  |RUNNING |None |jumar:a1:1:/h |node1 |main |normal |lab |\n"
-        "13  |RUNNING |None |(null) |node1 |main |normal |lab |\n"
-        "14  |FAILED |None |jumar:a1:1:/h |node1 |main |normal |lab |\n"
-        "15  |CANCELLED |None |jumar:b1:2:/h | |main |normal |lab |\n"
-        "16  |PENDING |Priority |jumar:b1:2:/h | |main |normal |lab |\n"
-        "17 |RUNNING |None |jumar:: |x |main |normal |lab |\nrubbish\n"
+        "12  |RUNNING |None |jumar:a1:1:/h |node1 |main |normal |lab |ann |\n"
+        "13  |RUNNING |None |(null) |node1 |main |normal |lab |ann |\n"
+        "14  |FAILED |None |jumar:a1:1:/h |node1 |main |normal |lab |ann |\n"
+        "15  |CANCELLED |None |jumar:b1:2:/h | |main |normal |lab |ann |\n"
+        "16  |PENDING |Priority |jumar:b1:2:/h | |main |normal |lab |ann |\n"
+        "17 |RUNNING |None |jumar:: |x |main |normal |lab |ann |\nrubbish\n"
     )
     found = newest(read_rows(text))
     assert {key: row.id for key, row in found.items()} == {("a1", 1): "12", ("b1", 2): "16"}

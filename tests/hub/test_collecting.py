@@ -1,6 +1,8 @@
 """Cleaning up: nothing that a ref reaches is ever deleted, whoever pushes meanwhile; the rest goes."""
 
+import json
 import os
+import tarfile
 import threading
 import time
 from collections.abc import Generator
@@ -11,10 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import update
+from sqlalchemy import delete, insert, update
 
 from jumar.database.access import open_database
-from jumar.database.tables import hub_links
+from jumar.database.tables import hub_links, job_templates
 from jumar.errors import BadInput, TooLarge
 from jumar.hub.collecting import DAY_S, Nightly, reached
 from jumar.hub.gitting import git
@@ -195,6 +197,24 @@ def test_files_of_jobs_go_when_no_job_names_them(bench: Bench) -> None:
     os.utime(folder, (0, 0))
     assert bench.hub.collector.collect().checkouts == 1
     assert not folder.exists()
+
+
+def test_tar_files_of_jobs_stay_while_one_names_them(bench: Bench) -> None:
+    repo = bench.repo()
+    commit = bench.commit(repo, "main", {"sub/a.txt": bench.send(repo, b"text")})
+    tar = bench.hub.checkouts.tar(repo, commit, "sub")
+    with tarfile.open(tar) as opened:
+        assert opened.getnames() == ["sub", "sub/a.txt"]
+    address = f"hub://project/ann/{repo.name}@{commit}:sub"
+    assert bench.hub.tree_of("ann", address) == tar
+    spec = json.dumps({"inputs": {"x": address, "odd": "hub://nothing", "own": "/data"}})
+    row = {"user": "ann", "name": "t", "spec": spec, "created_at": 0.0, "is_shared": False}
+    bench.database.write(lambda connection: connection.execute(insert(job_templates).values(**row)))
+    os.utime(tar.parent, (0, 0))
+    assert bench.hub.collector.collect().checkouts == 0
+    bench.database.write(lambda connection: connection.execute(delete(job_templates)))
+    assert bench.hub.collector.collect().checkouts == 1
+    assert not tar.exists()
 
 
 def test_single_objects_become_packs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

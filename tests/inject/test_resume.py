@@ -14,6 +14,7 @@ import pytest
 
 from jumar.inject.simulated import environment as simulated
 from jumar.inject.starting import START_PATH, first_on_path
+from jumar.spec.recovery import read_advance
 
 SCRIPTS = Path(__file__).parent / "scripts"
 Schedule = list[dict[str, int]]
@@ -92,6 +93,22 @@ def test_the_weights_are_those_of_a_run_that_nothing_disturbed(tmp_path: Path) -
     ]
     assert is_same(found[6:9])[0] == [[75], [-9], [-9], [75], [0]]
     assert is_same(found[9:]) == [[[75, 75], [0, 0]]]
+    # Asked to leave, none is repeated; killed while it saves, those since the save before are.
+    assert_counted(found[2]["told"], [0, 1])
+    assert_counted(found[4]["told"], [0, 1])
+    assert_counted(found[7]["told"], [0, 3])
+    assert_counted(found[10]["told"], [0])
+
+
+def assert_counted(told: list[str], repeated: list[int]) -> None:
+    """That the segments told from where they went on, and when they had made a step."""
+    found = [read_advance(one.encode()) for one in told]
+    for before, after, steps in zip(found, found[1:], repeated, strict=False):
+        assert before.counter is not None
+        assert before.step - after.resumed[before.counter] == steps
+        assert before.first_at is not None
+        assert after.first_at is not None
+        assert before.first_at < after.first_at
 
 
 def schedules(seed: str, count: int) -> list[Schedule]:

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from jumar.inject.starting import START_PATH, first_on_path
+from jumar.spec.recovery import read_advance
 from jumar.track.steps import noted, picture
 
 SCRIPT = """
@@ -70,3 +73,30 @@ def test_what_a_job_writes_there_is_read_with_care() -> None:
     assert len(wide.times) == 120
     assert {cell for row in wide.cells for cell in row} == {0.0, 1.0, 2.0}
     assert picture({0: [(4.0, 1.0)], 1: [(4.0, 9.0)]}).cells == ((1.0,), (9.0,))
+
+
+COMPILED = """
+import time, torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.AdamW(model.parameters())
+step = torch.compile(lambda: optimizer.step(), backend="eager")
+for _ in range(4):
+    model(torch.ones(2, 4)).sum().backward()
+    step()
+    optimizer.zero_grad()
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.full
+def test_a_compiled_step_is_counted_and_not_compiled_again(tmp_path: Path) -> None:
+    variables = {"JUMAR_JOB_DIR": str(tmp_path), "JUMAR_ATTEMPT": "1", "TORCH_LOGS": "recompiles"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILED],
+        env=first_on_path({**os.environ, **variables}, START_PATH),
+        capture_output=True, text=True, timeout=240, check=True,
+    )  # fmt: skip
+    assert "jumar" not in done.stderr
+    assert "Dynamo does not know" not in done.stderr
+    told = read_advance((tmp_path / "steps" / "attempt-1.json").read_bytes())
+    assert (told.made, told.counter) == (4, None)

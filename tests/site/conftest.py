@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.ports import free_port
@@ -75,20 +75,20 @@ class Host:
     def configure(self, **changes: object) -> None:
         """Write site.toml."""
         self.settings |= changes
-        lines = [f"{name} = {json.dumps(value)}" for name, value in self.settings.items()]
+        lines = [f"{name} = {_toml(value)}" for name, value in self.settings.items()]
         aside = self.toml.with_suffix(".new")
         aside.write_text("\n".join(lines) + "\n")
         aside.chmod(0o644)
         aside.rename(self.toml)
 
-    def start_root(self) -> None:
+    def start_root(self, **variables: str) -> None:
         """Root's program, as the unit starts it."""
         for kind in ("auto", "v1"):
             program.make_cgroups(kind)
         with self.log.open("ab") as log:
             self.root = subprocess.Popen(
                 [*_CAPABILITIES, str(self.python), "-I", program.__file__, str(self.toml)],
-                env=CLEAN,
+                env=CLEAN | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -209,6 +209,14 @@ class Host:
 
     def start(self, job: str, command: str, user: str, number: int = 1, **changes: Any) -> Any:
         """Have a shell command run as an attempt of a job."""
+        descriptor = self.told(job, command, user)
+        try:
+            return self.ask(self.message(job, user, number, **changes), (descriptor,))
+        finally:
+            os.close(descriptor)
+
+    def told(self, job: str, command: str, user: str) -> int:
+        """What the launcher is told of a job that runs a shell command; a descriptor."""
         told: dict[str, Any] = {
             "job": {
                 "format": 1,
@@ -234,11 +242,7 @@ class Host:
                 "archive": None,
             },
         }
-        descriptor = memfd(json.dumps(told).encode())
-        try:
-            return self.ask(self.message(job, user, number, **changes), (descriptor,))
-        finally:
-            os.close(descriptor)
+        return memfd(json.dumps(told).encode())
 
     def message(self, job: str, user: str, number: int = 1, **changes: Any) -> dict[str, Any]:
         """A start that is right."""
@@ -262,6 +266,13 @@ class Host:
 
     def output(self, job: str) -> str:
         return (self.state / "jobs" / job / "work/logs/node0/rank0.log").read_text()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        pairs = cast("dict[str, str]", value).items()
+        return "{" + ", ".join(f"{name} = {json.dumps(one)}" for name, one in pairs) + "}"
+    return json.dumps(value)
 
 
 def memfd(data: bytes) -> int:

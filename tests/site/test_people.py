@@ -328,3 +328,50 @@ def test_cores_and_memory_of_a_job_are_limited(site: Host) -> None:
     site.jumar(ann, "stop", job)
     for wrong in ("--memory=much", "--memory=1K", "--cpus=0"):
         assert site.jumar(ann, "run", wrong, "--", "true", check=False, folder=folder)[0] == 2
+
+
+@pytest.mark.parametrize("how", ["size=16k", "ro"])
+def test_a_disk_that_takes_no_job_is_told_to_its_user(site: Host, how: str) -> None:
+    ann, disk = site.users[0], site.state / "jobs"
+    small = ["mount", "-t", "tmpfs", "-o", f"mode=711,{how}", "tmpfs", str(disk)]
+    subprocess.run(small, check=True)
+    try:
+        if how != "ro":
+            subprocess.run(
+                ["dd", "if=/dev/zero", f"of={disk}/big", "bs=1k"], check=False, capture_output=True
+            )
+        job, _ = _submit(site, ann, "cat", "train.py")
+        told = until(lambda: (found := _show(site, ann, job)).get("cause") and found, "it is told")
+        cause = "folder-closed" if how == "ro" else "folder-full"
+        assert told["cause"] == cause, told
+        assert told["values"]["folder"].startswith(str(disk))
+        shown = site.jumar(ann, "show", job, LC_ALL="zh_CN.UTF-8")[1]
+        assert "无法写入" in shown if how == "ro" else "空间不足" in shown, shown
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert _ended(site, ann, job)["state"] == ("succeeded" if how == "ro" else "failed")
+
+
+def test_inputs_of_the_hub_are_read_with_the_users_rights(site: Host) -> None:
+    ann, ben = site.users[:2]
+    data = _folder(site, ann, "rows")
+    for path, text in (("a.txt", "first row"), ("sub/b.csv", "1,2")):
+        (data / path).parent.mkdir(exist_ok=True)
+        (data / path).write_text(text)
+    subprocess.run(["chown", "-R", f"{ann}:{ann}", str(data)], check=True)
+    words = ("repo", "import", "rows", "--kind", "dataset", "--private", "--json")
+    made = json.loads(site.jumar(ann, *words, folder=site.home(ann))[1])
+    address = f"hub://dataset/{made['owner']}/rows"
+    command = ("sh", "-c", 'for w in "$@"; do cat ${w#*=}; ls -ld ${w#*=}; done', "x")
+    options = ("--input", f"all={address}:a.txt", "--input", f"part={address}:sub/b.csv")
+    job, log = _submit(site, ann, *command, follow=True, options=options)
+    assert "first row" in log
+    assert "1,2" in log
+    assert log.count(f" {ann} ") >= 2, "the files are hers"
+    shown = _show(site, ann, job)
+    assert shown["spec"]["inputs"]["all"] == f"{address}@{made['commit']}:a.txt"
+    code, _, error = site.jumar(
+        ben, "run", "--input", f"x={address}", "--", "true", folder=_folder(site, ben), check=False
+    )
+    assert code == 2, error
+    assert "no dataset" in error or "does not exist" in error or "no repository" in error, error

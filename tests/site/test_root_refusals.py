@@ -127,7 +127,7 @@ def test_descriptors_are_what_they_must_be(host: Host) -> None:
         (path_only,),
         (folder,),
         (readable, said),
-        (readable,) * 3,
+        (readable,) * (program.MOST_INPUTS + 3),
     ):
         assert "no" in host.ask(message, given_), given_
     assert "no" in host.ask({"v": 1, "do": "remove", "job": "jaaaaaaaaa"}, (readable,))
@@ -165,4 +165,22 @@ def test_root_runs_no_code_that_others_can_write(host: Host) -> None:
         assert "can be changed by others" in host.ask(host.message(new_id(), ann), (told,))["no"]
     finally:
         host.configure(launcher=launcher)
+        os.close(told)
+
+
+def test_root_asks_slurm_for_nobody_else(host: Host) -> None:
+    ann = host.users[0]
+    ours, theirs = socket.socketpair()
+    told = memfd(b"{}")
+    request = host.message(new_id(), ann, kind="sbatch")
+    try:
+        host.configure(slurm=False)
+        with ours, theirs:
+            assert host.ask(request, (theirs.fileno(), told))["code"] == "slurm"
+            host.configure(slurm=True)
+            for wrong in ((told,), (told, theirs.fileno()), (theirs.fileno(), theirs.fileno())):
+                assert "no" in host.ask(request, wrong)
+            other = {**request, "uid": host.uid(host.users[1])}
+            assert host.ask(other, (theirs.fileno(), told))["code"] == "account"
+    finally:
         os.close(told)

@@ -27,7 +27,7 @@ VALUES: dict[str, str | int] = {
 }
 # Names that are the same in every language.
 _NAMES = re.compile(
-    r"jumar port|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|MindSpore|CANN|Ascend|\$JUMAR_CKPT_DIR"
+    r"jumar port|jumar rerun|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|MindSpore|CANN|Ascend|\$JUMAR_CKPT_DIR"
 )
 
 

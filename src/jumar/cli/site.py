@@ -20,7 +20,7 @@ from jumar.site.install import (
     upgrade,
 )
 from jumar.site.places import Places
-from jumar.site.running import answers, services_for
+from jumar.site.running import answers, server_settings, services_for
 from jumar.site.units import SERVER_UNIT
 
 _PREFIX = click.option(
@@ -170,6 +170,11 @@ def status(prefix: Path, as_json: bool) -> None:
     except PermissionError:
         # Only root and the server see them.
         found["running"] = None
+    try:
+        quota = server_settings(places).get("JUMAR_DISK_QUOTA_GB", "0")
+        found["disk quota of each user"] = f"{quota} GB" if quota != "0" else "none"
+    except PermissionError:
+        found["disk quota of each user"] = None
     if as_json:
         print_json(found)
         return

@@ -8,6 +8,7 @@ from jumar.cli.connect import connected
 from jumar.cli.output import ago, note, print_json, print_table
 from jumar.errors import BadInput
 from jumar.settings import SITE_FILE, load
+from jumar.spec.amounts import bytes_text
 from jumar.spec.people import UserRecord
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the user as JSON.")
@@ -33,10 +34,15 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(users)
     else:
-        print_table(
-            ("NAME", "ROLE", "CREATED"),
-            [(user.name, user.role, ago(user.created_at)) for user in users],
-        )
+        heads = ("NAME", "ROLE", "CREATED")
+        rows = [(user.name, user.role, ago(user.created_at)) for user in users]
+        if any(user.disk_bytes is not None for user in users):
+            heads = (*heads, "DISK")
+            rows = [
+                (*row, bytes_text(user.disk_bytes or 0))
+                for row, user in zip(rows, users, strict=True)
+            ]
+        print_table(heads, rows)
 
 
 @command.command()

@@ -217,9 +217,10 @@ class FarSlurm(Slurm):
             before = self.rows(name.partition("=")[2])
             return before[0].id if before else super().submit(options, script)
 
-    def _run(
+    def run(
         self, words: Sequence[str], text: str = "", limit_s: float = LIMIT_S
     ) -> "subprocess.CompletedProcess[str]":
+        """There."""
         is_safe_twice = words[0] != "sbatch"
         code, out, err = self._login.ask(
             "call",

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from jumar.spec.causes import Cause, Values
+from jumar.errors import EngineFailed
+from jumar.launch.jobdir.trouble import Trouble
+from jumar.spec.causes import Cause, Values, known
 from jumar.spec.devices import Card, CardRef
 from jumar.spec.job import JobSpec
 from jumar.spec.records import ImageRecord, Plan, StagingRecord
@@ -46,6 +48,14 @@ class Attempt:
     def card_ids(self) -> tuple[int, ...]:
         """Their ids, for an engine with one node."""
         return tuple(card.id for card in self.cards)
+
+
+class StartHindered(EngineFailed):
+    """The attempt was not started, and may be later; why, with values for sentences in any language."""
+
+    def __init__(self, trouble: Trouble, *, hint: str | None = None) -> None:
+        super().__init__(trouble.reason, hint=hint)
+        self.cause, self.values = known(trouble.cause, trouble.values)
 
 
 SEND_LIMIT_S = 600.0

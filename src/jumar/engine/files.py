@@ -47,6 +47,11 @@ class JobFiles(Protocol):
         """What a run on simulated NPUs has shown, if the job made one."""
         ...
 
+    def taken(self, job_id: str) -> int:
+        """How many bytes the job's own folder has; what it links to elsewhere is not in it. OSError and
+        EngineFailed where that cannot be known now."""
+        ...
+
     def set_aside(self, job_id: str) -> None:
         """Take the files out of sight, before the job is forgotten."""
         ...

@@ -3,6 +3,7 @@
 They are copies: a job that writes into its input must not change what others get."""
 
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -10,15 +11,17 @@ import shutil
 import tarfile
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from sqlalchemy import select
 
 from jumar.database.tables import job_templates, jobs
-from jumar.errors import NotFound
+from jumar.errors import BadInput, NotFound
 from jumar.hub import reading
-from jumar.hub.address import Address
+from jumar.hub.address import SCHEME, Address, parse
 from jumar.hub.gitting import git
 from jumar.hub.objects import Objects
 from jumar.hub.reading import Entry
@@ -27,6 +30,7 @@ from jumar.spec.repos import RepoRecord
 
 _LIMIT_S = 1800.0
 _LINK = "120000"
+_TAR = "tree.tar"
 _TREE = re.compile(r"/hub/trees/[0-9a-f]+/([0-9a-f]{32})")
 
 
@@ -56,6 +60,26 @@ class Checkouts:
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
         return made / path if path else made
+
+    def tar(self, repo: RepoRecord, commit: str, path: str) -> Path:
+        """The same as a tar file with whole paths, for jobs that have no right to the folder."""
+        made = self._home / "trees" / repo.id / _tar_name(commit, path)
+        if not self._in_use_again(made):
+            aside = made.with_name(f".{secrets.token_hex(8)}")
+            try:
+                aside.mkdir(mode=0o700, parents=True)
+                self._fill(repo, commit, path, aside / "tree")
+                with tarfile.open(aside / _TAR, "w", format=tarfile.PAX_FORMAT) as tar:
+                    _add_all(tar, aside / "tree")
+                shutil.rmtree(aside / "tree")
+                aside.rename(made)
+            except OSError:
+                # Somebody else has made the same meanwhile.
+                if not made.is_dir():
+                    raise
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+        return made / _TAR
 
     def _in_use_again(self, made: Path) -> bool:
         """Whether it is there; then it stays for another day, until a job is known to name it."""
@@ -88,6 +112,9 @@ class Checkouts:
                 query = select(table.c.spec).where(table.c.spec.contains("/hub/trees/"))
                 for row in connection.execute(query):
                     found.update(_TREE.findall(row.spec))
+                query = select(table.c.spec).where(table.c.spec.contains(SCHEME))
+                for row in connection.execute(query):
+                    found.update(_tars_named_in(json.loads(row.spec)))
         return found
 
     def archive(self, repo: RepoRecord, commit: str, path: str) -> IO[bytes]:
@@ -95,8 +122,7 @@ class Checkouts:
         place = self.folder(repo, commit, path)
         file = tempfile.TemporaryFile(dir=self._objects.spool)  # noqa: SIM115 - the caller closes it
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for inner in sorted(place.rglob("*")):
-                tar.add(inner, inner.relative_to(place), recursive=False, filter=_plain)
+            _add_all(tar, place)
         file.seek(0)
         return file
 
@@ -159,6 +185,25 @@ def _link(folder: Path, entry: Entry, target: Path, path: str) -> None:
     place = target / os.fsdecode(entry.raw)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(os.fsdecode(to))
+
+
+def _tar_name(commit: str, path: str) -> str:
+    return hashlib.sha256(f"tar:{commit}:{path}".encode()).hexdigest()[:32]
+
+
+def _tars_named_in(spec: dict[str, Any]) -> Iterator[str]:
+    urls: dict[str, str] = spec.get("inputs") or {}
+    for url in urls.values():
+        if url.startswith(SCHEME):
+            # A template may have any text there.
+            with suppress(BadInput):
+                address = parse(url)
+                yield _tar_name(address.revision, address.path)
+
+
+def _add_all(tar: tarfile.TarFile, place: Path) -> None:
+    for inner in sorted(place.rglob("*")):
+        tar.add(inner, inner.relative_to(place), recursive=False, filter=_plain)
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:

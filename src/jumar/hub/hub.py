@@ -8,17 +8,20 @@ import time
 from pathlib import Path
 
 from jumar.database.access import Database
+from jumar.errors import NotFound, SubmitRefused
+from jumar.hub.address import parse
 from jumar.hub.checkouts import Checkouts
 from jumar.hub.collecting import Collector
 from jumar.hub.commits import Commits
 from jumar.hub.deposits import Deposits
 from jumar.hub.locks import Locks
 from jumar.hub.objects import Objects
-from jumar.hub.quota import Quota
+from jumar.hub.quota import Quota, used_bytes
 from jumar.hub.referee import write_hook
 from jumar.hub.repositories import Limits, Repositories
 from jumar.hub.upstream import Upstream
 from jumar.hub.xet import Parked
+from jumar.spec.people import UserRecord
 from jumar.wholefile import whole_file
 
 LINK_S = 3600
@@ -43,6 +46,7 @@ class Hub:
         limits: Limits | None = None,
         upstream: Upstream | None = None,
     ) -> None:
+        self._database = database
         self.repositories = Repositories(database, home, limits)
         self.objects = Objects(database, home, Quota(self.repositories.limits.quota_bytes))
         self.commits = Commits(self.repositories, self.objects)
@@ -56,6 +60,22 @@ class Hub:
         self.hooks = home / "hub" / "hooks"
         self._secret_file = home / "hub" / "secret"
         self._secret = b""
+
+    def tree_of(self, user: str, url: str) -> Path:
+        """The tar file of what a member's job names, at a commit; SubmitRefused where that is gone, or not
+        theirs to read any more."""
+        address = parse(url)
+        member = UserRecord(name=user, role="member", created_at=0.0)
+        try:
+            repo = self.repositories.readable(member, address.kind, address.owner, address.name)
+            return self.checkouts.tar(repo, address.revision, address.path)
+        except NotFound as error:
+            raise SubmitRefused(error.message, hint=error.hint) from error
+
+    def used_bytes(self, owner: str) -> int:
+        """What the repositories of one owner take."""
+        with self._database.read() as connection:
+            return used_bytes(connection, owner)
 
     def prepare(self) -> None:
         """Make the folders, and remove what a killed server left."""

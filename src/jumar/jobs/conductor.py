@@ -80,7 +80,7 @@ class Conductor:
         self._chances_seen = -1
         self._turns_due = 0.0
         self._notes = Notes(database, self.roster, folder, on_written=self._written)
-        self._deeds = Deeds(engines, on_refused=self._notes.write_refused)
+        self._deeds = Deeds(engines, on_seen=lambda seen: self._notes.write([seen]))
         self._unwritten_stops: dict[str, Values] = {}
         """Jobs that shall end, where the database had no room to say so; by whom and why."""
         self._complaints = Complaints(log)
@@ -252,7 +252,10 @@ class Conductor:
             return
         news = [
             self._deeds.patience.corrected(seen)
-            for seen in self._engines.observe(job.attempt for job in active)
+            for seen in map(
+                self._deeds.hindered.corrected,
+                self._engines.observe(job.attempt for job in active),
+            )
             if seen.state.is_final or observed.is_news(rows[seen.job_id], seen)
         ]
         if news:

@@ -12,6 +12,7 @@ from functools import partial
 from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.errors import JumarError
+from jumar.jobs.hindered import QUEUE_LIMIT_S, Hindered
 from jumar.jobs.observed import refused
 from jumar.spec.states import AttemptState
 
@@ -37,6 +38,7 @@ class Lane:
         self._watched: dict[_Key, tuple[Attempt, float]] = {}
         self._seen: dict[_Key, Observation] = {}
         self._complaints = Complaints(log)
+        self._hindered = Hindered(QUEUE_LIMIT_S)
         self._thread: threading.Thread | None = None
 
     def start(self, attempt: Attempt) -> None:
@@ -48,7 +50,7 @@ class Lane:
 
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """Have it asked to end. Whoever wants to be sure asks again."""
-        self._ask(attempt, "the stop", partial(self._engine.stop, attempt, why))
+        self._ask(attempt, "the stop", partial(self._stop, attempt, why))
 
     def kill(self, attempt: Attempt) -> None:
         """Have it killed."""
@@ -112,11 +114,20 @@ class Lane:
         except (JumarError, OSError) as error:
             if isinstance(error, OSError) or error.is_passing:
                 self._complaints.say(what, error)
+                self._hindered.met(attempt, error)
                 return
             self._tell([refused(attempt, error)])
         self._complaints.over(what)
+        self._hindered.over(attempt.job_id, attempt.number)
         with self._woken:
             self._starts.pop(_key(attempt), None)
+
+    def _stop(self, attempt: Attempt, why: AttemptState) -> None:
+        unbegun = self._hindered.unbegun(attempt, why)
+        if unbegun is None:
+            self._engine.stop(attempt, why)
+        else:
+            self._tell([unbegun])
 
     def _look(self) -> None:
         with self._woken:
@@ -127,7 +138,7 @@ class Lane:
         if open_ones:
             self._try(
                 f"a look at {self._engine.name}",
-                lambda: self._tell(self._engine.observe(open_ones)),
+                lambda: self._tell(map(self._hindered.corrected, self._engine.observe(open_ones))),
             )
 
     def _try(self, what: str, deed: Callable[[], None]) -> None:
@@ -157,6 +168,7 @@ class Lane:
             del self._watched[key]
             self._seen.pop(key, None)
             self._starts.pop(key, None)
+            self._hindered.over(*key)
 
 
 def _key(one: Attempt | Observation) -> _Key:

@@ -39,4 +39,6 @@ class Limits:
     """Jobs of one user that may run."""
     queue: int | None = None
     """Jobs of one user that may wait."""
+    disk_bytes: int = 0
+    """What one user's files may take of this server's disk; 0 means no limit."""
     time: TimeLimits = TimeLimits()

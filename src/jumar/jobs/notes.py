@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jumar.database.access import Database
 from jumar.database.complaints import Complaints
-from jumar.engine.base import Attempt, Observation
+from jumar.engine.base import Observation
 from jumar.errors import JumarError
 from jumar.jobs import observed
 from jumar.jobs.roster import Roster
@@ -56,10 +56,6 @@ class Notes:
                 self._complaints.say(f"the state of job {seen.job_id}", outcome)
             else:
                 self._put_aside(seen, outcome)
-
-    def write_refused(self, attempt: Attempt, error: Exception) -> None:
-        """The engine will never start it."""
-        self.write([observed.refused(attempt, error)])
 
     def _written(self, row: JobRow) -> None:
         self._complaints.over(f"the state of job {row.id}")

@@ -30,7 +30,7 @@ class Removals:
         database: Database,
         files: JobFiles,
         roster: Roster,
-        on_removed: Callable[[str], None] = lambda job: None,
+        *on_removed: Callable[[str], None],
     ) -> None:
         self._on_removed = on_removed
         self._database = database
@@ -63,7 +63,8 @@ class Removals:
             self._database.write(delete, then=lambda _: self._roster.forget())
         finally:
             self._settle(job_id, row.user)
-        self._on_removed(job_id)
+        for hears in self._on_removed:
+            hears(job_id)
         log.info("job %s is removed", job_id)
 
     def _check_removable(self, row: JobRow) -> None:

@@ -127,7 +127,8 @@ def job_summary(row: Row[Any], tags: tuple[str, ...] = ()) -> JobSummary:
 
 def attempt_record(row: Row[Any]) -> AttemptRecord:
     """A row of the table of attempts."""
-    return _record(AttemptRecord, row, state=AttemptState(row.state), cards=cards_of(row.cards))
+    made = {"state": AttemptState(row.state), "cards": cards_of(row.cards), "recovery": None}
+    return _record(AttemptRecord, row, **made)
 
 
 def _record(kind: type[T], row: Row[Any], **made: Any) -> T:

@@ -28,7 +28,9 @@ from jumar.jobs import dependencies, finding, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
+from jumar.jobs.disk import DiskUse
 from jumar.jobs.engines import Engines
+from jumar.jobs.going_on import GoingOn
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.holds import Holds
@@ -79,10 +81,12 @@ class JobService:
         sweep: SweepPlan | None = None,
         on_news: Callable[[JobSummary], None] = lambda job: None,
         on_warning: OnWarning = lambda process, card, ends_at: None,
+        other_bytes: Callable[[str], int] = lambda user: 0,
         tick_s: float = TICK_S,
     ) -> None:
         """`engine`: the one where jobs run, or all of them. `tick_s`: how often every running job is looked at, hint or no hint. After `keep_days` ended
-        jobs are removed. `on_news` hears how jobs stand, `on_warning` of what a sweep will end."""
+        jobs are removed. `on_news` hears how jobs stand, `on_warning` of what a sweep will end. `other_bytes`: what counts
+        in a user's quota beside their jobs."""
         limits = limits or Limits()
         self.database = self._database = database
         engines = engine if isinstance(engine, Engines) else Engines(engine)
@@ -91,7 +95,7 @@ class JobService:
         # They share the folder of all jobs.
         first = engines.default
         self._files = first.files if isinstance(first, OffersFiles) else SharedFiles(folder)
-        self.diagnoses = Diagnoses(self._files)
+        self.diagnoses, self._going_on = Diagnoses(self._files), GoingOn(self._files)
         self._half_life_days = half_life_days
         self.limits = limits
         self.archives = CodeArchives(home / "code")
@@ -115,8 +119,14 @@ class JobService:
             if sweep is None
             else Sweep(sweep, self.foreign, self.draining, on_warning, engines.placing)
         )
+        self.disk = DiskUse(database, self._files, limits.disk_bytes, other_bytes)
         self._submissions = Submissions(
-            database=database, engines=engines, roster=roster, archives=self.archives, limits=limits
+            database=database,
+            engines=engines,
+            roster=roster,
+            archives=self.archives,
+            limits=limits,
+            disk=self.disk,
         )
         self.plan = self._submissions.plan
         self._overview = Overview(
@@ -135,7 +145,9 @@ class JobService:
         self.groups = Groups(database, roster.share_out)
         self.quotas = Quotas(database, roster.allow)
         self.sampler = Sampler(engines.placing, roster, home / "usage")
-        self._removals = Removals(database, self._files, roster, self.sampler.forget)
+        self._removals = Removals(
+            database, self._files, roster, self.sampler.forget, self.disk.forget
+        )
         self.retention = Retention(database, self._removals, home, keep_days)
         self.recovery = Recovery(
             database=database,
@@ -174,6 +186,7 @@ class JobService:
             self._sweep.start()
         self.retention.start()
         self.sampler.start()
+        self.disk.start()
 
     def _load_shares(self) -> None:
         past = ledger.load_use(self._database, float(self._half_life_days * DAY_S), time.time())
@@ -183,6 +196,7 @@ class JobService:
 
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
+        self.disk.close()
         self.sampler.close()
         self.retention.close()
         if self._sweep is not None:
@@ -330,6 +344,7 @@ class JobService:
             row = replace(row, tags=tags_of(connection, [row.id]).get(row.id, ()))
         if waiting is None and row.state is JobState.QUEUED:
             waiting = self._overview.why_it_waits(row)
+        attempts = self._going_on.added(row.id, attempts)
         return self._record(row, attempts=attempts, waiting=waiting)
 
     def drain_report(self) -> DrainReport:

@@ -9,6 +9,7 @@ from jumar.database.access import Database
 from jumar.errors import SubmitRefused
 from jumar.jobs import dependencies, ledger
 from jumar.jobs.archives import CodeArchives
+from jumar.jobs.disk import DiskUse
 from jumar.jobs.engines import Engines
 from jumar.jobs.limits import Limits
 from jumar.jobs.roster import Roster
@@ -31,7 +32,9 @@ class Submissions:
         roster: Roster,
         archives: CodeArchives,
         limits: Limits,
+        disk: DiskUse,
     ) -> None:
+        self._disk = disk
         self._database = database
         self._engines = engines
         self._roster = roster
@@ -59,6 +62,7 @@ class Submissions:
                 f"the job needs {needs} devices, and one user may hold {self._limits.user}",
                 hint="ask for fewer; an administrator raises JUMAR_USER_LIMIT",
             )
+        self._disk.check(user)
         archive = None
         if isinstance(spec.code, ArchivedCode):
             archive = self._archives.find(spec.code.archive)

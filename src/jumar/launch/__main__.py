@@ -26,22 +26,8 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
         from jumar.launch.node.beside import main as beside
 
         return beside([arguments[1], arguments[3]])
-    if arguments[:1] == ["--slurm-batch"]:
-        from jumar.launch.slurm.batch import main as batch
-
-        return batch(arguments[1], int(arguments[2]))
-    if arguments[:1] == ["--slurm-alone"]:
-        from jumar.launch.slurm.alone import main as alone
-
-        return alone(arguments[1])
-    if arguments[:1] == ["--slurm-node"]:
-        from jumar.launch.slurm.node import main as node
-
-        return node(arguments[1], int(arguments[2]))
-    if arguments[:1] == ["--slurm-far"]:
-        from jumar.launch.slurm.far import main as far
-
-        return far()
+    if arguments and arguments[0].startswith("--slurm-"):
+        return _for_slurm(arguments)
     if arguments[:1] == ["--kubernetes-pod"]:
         from jumar.launch.kubernetes.pod import main as pod
 
@@ -55,6 +41,28 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
     from jumar.launch.node.command_line import main as launch
 
     return launch(arguments, python or sys.executable)
+
+
+def _for_slurm(arguments: Sequence[str]) -> int:
+    if arguments[0] == "--slurm-as":
+        from jumar.launch.slurm.as_user import main as as_user
+
+        return as_user(arguments)
+    if arguments[0] == "--slurm-batch":
+        from jumar.launch.slurm.batch import main as batch
+
+        return batch(arguments[1], int(arguments[2]))
+    if arguments[0] == "--slurm-alone":
+        from jumar.launch.slurm.alone import main as alone
+
+        return alone(arguments[1])
+    if arguments[0] == "--slurm-node":
+        from jumar.launch.slurm.node import main as node
+
+        return node(arguments[1], int(arguments[2]))
+    from jumar.launch.slurm.far import main as far
+
+    return far()
 
 
 def _is_of_a_job(arguments: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ _PLATFORM = {
     "launcher-killed": "host",
     "machine-restarted": "host",
     "never-started": "host",
+    "start-fails": "host",
     "evicted": "host",
     "node-lost": "network",
     "nodes-apart": "network",

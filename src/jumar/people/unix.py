@@ -2,8 +2,6 @@
 
 A web account is another person than the Unix account of the same name, until root maps it."""
 
-import grp
-import os
 import pwd
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +12,7 @@ from sqlalchemy import Connection, insert, select
 from jumar.database.access import Database
 from jumar.database.tables import users
 from jumar.errors import NotAllowed, NotSignedIn, SubmitRefused
+from jumar.people.lookups import Lookups
 from jumar.spec.names import is_user_name
 from jumar.spec.people import UserRecord
 
@@ -57,6 +56,7 @@ class UnixPeople:
         self._database = database
         self._admin_group = admin_group
         self._mapped = mapped
+        self._lookups = Lookups()
         self.on_new: Callable[[], object] = lambda: None
         """Called when somebody has come for the first time."""
 
@@ -70,7 +70,7 @@ class UnixPeople:
                 hint="inside a job, its own is in the usual place: run jumar as it is",
             )
         try:
-            unix = pwd.getpwuid(peer.uid)
+            unix = self._lookups.by_uid(peer.uid)
         except KeyError:
             raise NotSignedIn(f"uid {peer.uid} has no account on this machine") from None
         found = self._read(peer.uid)
@@ -101,7 +101,7 @@ class UnixPeople:
 
     def _is_admin_by_name(self, user: UserRecord, uid: int | None) -> bool:
         try:
-            return uid is not None and self._is_admin(Peer(uid), pwd.getpwuid(uid), user)
+            return uid is not None and self._is_admin(Peer(uid), self._lookups.by_uid(uid), user)
         except KeyError:
             return False
 
@@ -124,7 +124,7 @@ class UnixPeople:
                 hint=f"ask root of the machine to run: jumar users map {name} ACCOUNT",
             )
         try:
-            return UnixAccount(unix_name, pwd.getpwnam(unix_name).pw_uid)
+            return UnixAccount(unix_name, self._lookups.by_name(unix_name).pw_uid)
         except KeyError:
             raise SubmitRefused(
                 f"{name} is mapped to {unix_name}, an account that does not exist"
@@ -136,10 +136,10 @@ class UnixPeople:
         if peer.uid == 0 or user.role == "admin":
             return True
         try:
-            gid = grp.getgrnam(self._admin_group).gr_gid
+            gid = self._lookups.group(self._admin_group)
         except KeyError:
             return False
-        return gid in os.getgrouplist(unix.pw_name, unix.pw_gid)
+        return gid in self._lookups.groups_of(unix.pw_name, unix.pw_gid)
 
     def _read(self, uid: int) -> tuple[UserRecord, str] | None:
         query = select(users).where(users.c.uid == uid)

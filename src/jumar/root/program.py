@@ -5,18 +5,21 @@ Run as `python -I program.py SITE_TOML`. Standard library only.
 
 Protocol
     A SEQPACKET socket, for the server's account alone (SO_PEERCRED). One connection carries one JSON
-    object of at most 8 KiB and gets one answer: {"ok": true, …} or {"no": WORDS, "code": CODE}. Each
-    verb has exactly these fields, next to "v": 1 and "do":
+    object of at most 8 KiB and gets one answer: {"ok": true, …} or {"no": WORDS, "code": CODE}; of a
+    disk that is full or closed (codes "full", "closed") with the "path" too. Each verb has exactly these
+    fields, next to "v": 1 and "do":
 
     start   kind, job, attempt, user, uid, cards, kill_at, memory, cpus
-            kind "attempt", with one or two read-only regular descriptors: what the launcher is told
-            (a memfd), and the archive of the code. "already": true when somebody has claimed it.
+            kind "attempt", with read-only regular descriptors: what the launcher is told (a memfd), then
+            tar files of the code and of inputs, at most 17. "already": true when somebody has claimed it.
             kind "beside" (exec, shell): one stream socket; in the namespace and the cgroup of a
             living attempt.
+            kind "sbatch": a stream socket, then descriptors as of "attempt"; the launcher speaks to Slurm
+            as the user and answers over the stream. Where SITE_TOML allows that (slurm = true).
     signal  job, attempt, why (stopped, timed-out, preempted: the launcher is asked; lost: all is killed)
     lost    job, attempt: whose keeper is dead; ends what is left and writes the result
     files   job, op, paths: "open" passes a descriptor for each of up to 64 plain files, "list" passes
-            one with a JSON list of what is below the first path
+            one with a JSON list of what is below the first path, "size" tells how many "bytes" that is
     remove  job: all files of a job that has ended
     sweep   hard, with one descriptor: the pidfd of a process to end (SIGTERM, or SIGKILL), where SITE_TOML
             allows that. It must hold a card's device, belong to a person and to no job; who looks at it
@@ -61,12 +64,18 @@ MOST_LAST_WORDS = 16
 MOST_PATHS = 64
 MOST_PATH = 4096
 MOST_LISTED = 10_000
+MOST_INPUTS = 16
+"""Tar files of inputs that an attempt may be given."""
 MOST_WORKERS = 256
 MOST_STOPS = 100
 """How often a supervisor may be stopped, and is woken, before it is killed."""
 READ_LIMIT_S = 2.0
 WORK_LIMIT_S = 5.0
 REMOVE_LIMIT_S = 900.0
+ACCOUNT_LIMIT_S = 15.0
+"""How long the system may take to tell an account's groups: behind it may be a directory server."""
+SLURM_LIMIT_S = 60.0
+"""How long a launcher may speak to Slurm."""
 NOBODY = 65534
 GROUP_OF_JOBS = "jumar-jobs"
 """The cgroup above those of all attempts."""
@@ -75,6 +84,8 @@ _JOB = re.compile(r"[a-z][a-z0-9]{9}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
 _CARD = re.compile(r"(davinci|nvidia)[0-9]{1,4}\Z", re.ASCII)
 _KEEPER = re.compile(r"[a-z][a-z0-9]{9}\.[0-9]{1,3}\Z", re.ASCII)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -108,6 +119,8 @@ class Site:
     umask: int = 0o027
     fences: bool = True
     setuid_programs: bool = False
+    slurm: bool = False
+    """Whether jobs may be given to Slurm, as their users."""
     sweep: bool = False
     """Whether the server's sweep may end people's processes that hold cards without a job."""
     cgroup: str = "auto"
@@ -233,7 +246,7 @@ def _is_list(value: object, fits: Callable[[object], bool], most: int) -> bool:
 
 _FIELDS: dict[str, Callable[[object], bool]] = {
     "v": lambda value: _is_whole(value, 1, 1),
-    "kind": lambda value: value in ("attempt", "beside"),
+    "kind": lambda value: value in ("attempt", "beside", "sbatch"),
     "job": lambda value: _is_text(value, _JOB),
     "attempt": lambda value: _is_whole(value, 1, 999),
     "user": lambda value: _is_text(value, _USER),
@@ -251,7 +264,7 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "memory": lambda value: value is None or _is_whole(value, 1 << 20, 1 << 50),
     "cpus": lambda value: value is None or _is_whole(value, 1, 1 << 16),
     "why": lambda value: type(value) is str and value in WHYS,
-    "op": lambda value: value in ("open", "list"),
+    "op": lambda value: value in ("open", "list", "size"),
     "paths": lambda value: _is_list(value, _is_path, MOST_PATHS) and bool(value),
     "hard": lambda value: type(value) is bool,
 }
@@ -297,12 +310,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def check_descriptors(request: dict[str, Any], descriptors: list[int]) -> None:
     """Only what the verb takes; of files nothing that could be written to or waits."""
     kind = "sweep" if request["do"] == "sweep" else request.get("kind")
-    counts = {"attempt": (1, 2), "beside": (1,), "sweep": (1,)}
+    attempt = range(1, MOST_INPUTS + 3)
+    counts = {"attempt": attempt, "beside": (1,), "sbatch": (2, 3), "sweep": (1,)}
     if len(descriptors) not in counts.get(str(kind), (0,)):
         raise Refused("the number of descriptors is wrong")
-    for descriptor in descriptors:
+    for place, descriptor in enumerate(descriptors):
         mode, flags = os.fstat(descriptor).st_mode, fcntl.fcntl(descriptor, fcntl.F_GETFL)
-        if kind == "beside":
+        if kind == "beside" or (kind == "sbatch" and place == 0):
             if not stat.S_ISSOCK(mode) or not _is_connected_stream(descriptor):
                 raise Refused("the descriptor is not a connected stream socket of this machine")
         elif kind == "sweep":
@@ -374,10 +388,10 @@ def _aside(path: str, data: bytes, gid: int) -> int:
         os.fchmod(handle, 0o640)
         if os.write(handle, data) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError:
+    except OSError as error:
         os.close(handle)
         os.unlink(path)
-        raise
+        raise OSError(error.errno, error.strerror, path) from error
     return handle
 
 
@@ -588,6 +602,18 @@ def _list_files(site: Site, request: dict[str, Any], connection: socket.socket) 
     socket.send_fds(connection, [b'{"ok": true}'], [_reopened(listed, os.O_RDONLY)])
 
 
+def _count_bytes(site: Site, request: dict[str, Any], connection: socket.socket) -> None:
+    """Each file once, however many names it has; of a tree that takes too long what was seen by then."""
+    folder = os.open(site.job(request["job"], "work"), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    give_up, seen = time.monotonic() + WORK_LIMIT_S, dict[int, int]()
+    for _, kind, size, _, inode, _ in _rows(open_below(folder, request["paths"][0])):
+        if kind == "file":
+            seen[inode] = size
+        if time.monotonic() > give_up:
+            break
+    connection.send(json.dumps({"ok": True, "bytes": sum(seen.values())}).encode())
+
+
 def _rows(top: int) -> Iterator[list[Any]]:
     """[path, kind, size, mtime in ns, inode, target of a link] of all below; no link is followed.
     A folder that is closed to the user, or too deep to be named, is "other": what is in it is left out."""
@@ -796,7 +822,7 @@ def _reap() -> None:
             pass
 
 
-def group_of(site: Site, job: str, number: int) -> Group:
+def group_of(site: Site, job: str, number: int | str) -> Group:
     """The cgroup of an attempt; without folders where there are none to be had."""
     return Group(_cgroup_folders(site.cgroup), f"{job}-{number}")
 
@@ -959,13 +985,18 @@ def start(site: Site, request: dict[str, Any], descriptors: list[int]) -> dict[s
             check_roots_own(word)
     if request["kind"] == "beside":
         return _start_beside(site, request, descriptors)
+    if request["kind"] == "sbatch":
+        return _start_sbatch(site, request, user, descriptors)
     if not _admit(site, request["job"], request["attempt"], user):
         return {"already": True}
     heard, said = os.pipe2(os.O_CLOEXEC)
     if os.fork() == 0:
         _become_keeper(site, request, user, descriptors, said)
     os.close(said)
-    answer = os.read(heard, 64)
+    answer = os.read(heard, MOST_PATH)
+    if answer[:1] == b"!":
+        number, _, path = answer[1:].partition(b" ")
+        raise OSError(int(number), os.strerror(int(number)), os.fsdecode(path))
     if not answer:
         raise Refused(
             "the keeper could not be started: the log of root's program says why", "keeper"
@@ -1012,9 +1043,17 @@ def _become_keeper(
         if os.fork() == 0:
             os.setsid()
             _close_all_but({0, 1, 2, said, *descriptors})
-            Keeper(site, request, user).run(descriptors, said)
+            # The timer of whoever forked this process is not its own.
+            signal.setitimer(signal.ITIMER_REAL, ACCOUNT_LIMIT_S)
+            keeper = Keeper(site, request, user)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            keeper.run(descriptors, said)
     except (OSError, Refused, KeyError) as error:
         audit(f"keeper of {request['job']}: {error}")
+        if isinstance(error, OSError) and error.errno is not None:
+            # Once it has claimed the attempt, nobody listens there any more.
+            with contextlib.suppress(OSError):
+                os.write(said, b"!%d %s" % (error.errno, os.fsencode(_path_of(error))))
     finally:
         os._exit(0)
 
@@ -1061,8 +1100,7 @@ class Keeper:
             shares = self._request["memory"], self._request["cpus"]
             self._group.make(*shares, most_processes(self._site))
         except OSError as error:
-            words = f"the job could not be started: {error}"
-            self._words = _ending("failed", "cannot-start", words, error=str(error))
+            self._words = _not_begun(error)
             self._until_written(70, started_at)
             return
         pid = os.fork()
@@ -1098,8 +1136,7 @@ class Keeper:
             given = [channel.fileno(), *descriptors]
             become_program(self._site, self._user, self._group, given, words)
         except OSError as error:
-            words = f"the job could not be started: {error}"
-            channel.send(b"W" + _ending("failed", "cannot-start", words, error=str(error)))
+            channel.send(b"W" + _not_begun(error))
         finally:
             os._exit(70)
 
@@ -1188,10 +1225,7 @@ class Keeper:
 
     def _end_all(self) -> None:
         """Cards are free when nobody is left: so long this waits."""
-        while self._group.main is None and _kill_descendants():
-            time.sleep(0.02)
-        while not self._group.end(60.0):
-            audit(f"{self._job}.{self._number}: processes that cannot be killed")
+        _end_group(self._group, f"{self._job}.{self._number}")
 
     def _until_written(self, code: int, started_at: float) -> None:
         seen = {
@@ -1200,9 +1234,7 @@ class Keeper:
             "finished_at": time.time(),
             "is_empty": True,
         }
-        words = self._words or _ending(
-            "lost", *_LOST["killed" if self._is_killed else "supervisor"]
-        )
+        words = self._words or self._lost_words(code)
         while True:
             try:
                 _write(os.path.join(self._control, "result.json"), words, self._server[1])
@@ -1213,10 +1245,16 @@ class Keeper:
                 )
                 return
             except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                if error.errno not in (*_FULL, errno.EIO):
                     raise
                 # A full disk: the attempt has ended when that can be written down.
                 time.sleep(1.0)
+
+    def _lost_words(self, code: int) -> bytes:
+        if code == -signal.SIGALRM and not self._is_killed:
+            error = f"the groups of {self._user.pw_name} could not be looked up in {ACCOUNT_LIMIT_S:g} s"
+            return _ending("lost", "start-fails", f"it could not be started: {error}", error=error)
+        return _ending("lost", *_LOST["killed" if self._is_killed else "supervisor"])
 
     def _hint(self) -> None:
         send_hint(self._site, self._server[0], self._job)
@@ -1233,6 +1271,29 @@ _LOST = {
 
 def _ending(state: str, cause: str, reason: str, **values: str) -> bytes:
     return json.dumps({"state": state, "cause": cause, "reason": reason, "values": values}).encode()
+
+
+def _path_of(error: OSError) -> str:
+    return error.filename if isinstance(error.filename, str) else ""
+
+
+def _not_begun(error: OSError) -> bytes:
+    """The end of an attempt that could not begin; causes as the launcher has them."""
+    folder, words = os.path.dirname(_path_of(error)), error.strerror or str(error)
+    if folder and error.errno in _FULL:
+        return _ending("failed", "folder-full", f"no room left in {folder}", folder=folder)
+    if folder and error.errno in _CLOSED:
+        reason = f"{folder} cannot be written: {words}"
+        return _ending("failed", "folder-closed", reason, folder=folder, error=words)
+    return _ending("failed", "start-refused", f"it could not be started: {error}", error=str(error))
+
+
+def _end_group(group: Group, name: str) -> None:
+    """Until nobody is left."""
+    while group.main is None and _kill_descendants():
+        time.sleep(0.02)
+    while not group.end(60.0):
+        audit(f"{name}: processes that cannot be killed")
 
 
 def _kill_descendants() -> bool:
@@ -1319,7 +1380,10 @@ def become_program(
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.chdir("/")
+    # It kills this process, and would live through the exec.
+    signal.setitimer(signal.ITIMER_REAL, ACCOUNT_LIMIT_S)
     drop(user, no_new_privileges=not site.setuid_programs)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     log = os.path.join(words[1], "launcher.log")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     handle = os.open(log, flags, 0o600)
@@ -1373,6 +1437,40 @@ def _start_beside(site: Site, request: dict[str, Any], descriptors: list[int]) -
             _check(_libc.setns(namespace, 0x20000), "setns")
             words = ["--beside", site.job(job, "work"), "--attempt", str(number)]
             become_program(site, user, group, descriptors, words)
+        finally:
+            os._exit(70)
+    return {}
+
+
+def _start_sbatch(
+    site: Site, request: dict[str, Any], user: pwd.struct_passwd, descriptors: list[int]
+) -> dict[str, Any]:
+    """Have the launcher speak to Slurm as the user, and be gone soon; whatever it starts is ended."""
+    if not site.slurm:
+        raise Refused("site.toml does not allow jobs of Slurm: slurm = true", "slurm")
+    job, number = request["job"], request["attempt"]
+    if not _admit(site, job, number, user):
+        raise Refused(f"attempt {number} of job {job} runs on this machine", "busy")
+    if os.fork() == 0:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            os.setsid()
+            _close_all_but({0, 1, 2, *descriptors})
+            _check(_libc.prctl(36, 1, 0, 0, 0), "subreaper")
+            # One of its own each: a stop may be asked for while a submit waits.
+            group = group_of(site, job, f"{number}-{os.getpid()}")
+            group.make(None, None, most_processes(site))
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            pid = os.fork()
+            if pid == 0:
+                words = ["--slurm-as", site.job(job, "work"), "--attempt", str(number)]
+                become_program(site, user, group, descriptors, words)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _wait(pid, SLURM_LIMIT_S)
+            _end_group(group, f"{job}.{number}")
+        except OSError as error:
+            audit(f"Slurm's job of {job}: {error}")
         finally:
             os._exit(70)
     return {}
@@ -1436,10 +1534,10 @@ def end_lost(site: Site, request: dict[str, Any]) -> dict[str, Any]:
 
 def files(site: Site, request: dict[str, Any], connection: socket.socket) -> None:
     """Answered by a child that has become the user."""
-    work = _open_files if request["op"] == "open" else _list_files
+    work = {"open": _open_files, "list": _list_files, "size": _count_bytes}[request["op"]]
     user = owner_of(site, request["job"])
     what = f"files of {request['job']}"
-    _as_user(user, what, lambda: work(site, request, connection), WORK_LIMIT_S)
+    _as_user(user, what, lambda: work(site, request, connection), 2 * WORK_LIMIT_S)
 
 
 def remove(site: Site, request: dict[str, Any]) -> dict[str, Any]:
@@ -1527,13 +1625,13 @@ def answer(site_path: str, connection: socket.socket) -> None:
     told = "?"
     try:
         connection.settimeout(READ_LIMIT_S)
-        data, descriptors, flags, _ = socket.recv_fds(connection, MOST_BYTES + 1, 4)
+        data, descriptors, flags, _ = socket.recv_fds(connection, MOST_BYTES + 1, MOST_INPUTS + 4)
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
             raise Refused("the request is too long, or carries too many descriptors")
         request = parse(data)
         told = " ".join(
             f"{name}={request[name]}"
-            for name in ("do", "job", "attempt", "user", "op")
+            for name in ("do", "kind", "job", "attempt", "user", "op")
             if name in request
         )
         check_descriptors(request, descriptors)
@@ -1552,9 +1650,18 @@ def answer(site_path: str, connection: socket.socket) -> None:
         audit(f"{told}: done")
     except (Refused, OSError, ValueError, KeyError) as error:
         audit(f"{told}: refused: {error}")
-        code = error.code if isinstance(error, Refused) else "failed"
         with contextlib.suppress(OSError):
-            connection.send(json.dumps({"no": str(error)[:2000], "code": code}).encode())
+            connection.send(json.dumps(_refusal(error)).encode())
+
+
+def _refusal(error: Exception) -> dict[str, str]:
+    made = {"no": str(error)[:2000], "code": "failed"}
+    if isinstance(error, Refused):
+        made["code"] = error.code
+    elif isinstance(error, OSError) and error.errno in (*_FULL, *_CLOSED):
+        made["code"] = "full" if error.errno in _FULL else "closed"
+        made["path"] = _path_of(error)
+    return made
 
 
 def _peer(connection: socket.socket) -> int:

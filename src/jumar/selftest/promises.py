@@ -170,7 +170,7 @@ def _explained(
         return True
     if Fault.DISK not in evidence.faults or state is not AttemptState.FAILED:
         return False
-    return key in met_full_disk or attempt.cause == Cause.DISK_FULL
+    return key in met_full_disk or attempt.cause in (Cause.DISK_FULL, Cause.FOLDER_FULL)
 
 
 def _met_full_disk(evidence: Evidence) -> set[tuple[str, int]]:

@@ -79,6 +79,9 @@ class Cause(StrEnum):
     NO_RESULT = "no-result"
     # What the platform itself did or could not do.
     START_REFUSED = "start-refused"
+    START_FAILS = "start-fails"
+    FOLDER_FULL = "folder-full"
+    FOLDER_CLOSED = "folder-closed"
     SET_ASIDE = "set-aside"
     PENDING = "pending"
 
@@ -129,7 +132,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.ACTIVATE_UNKNOWN: (("name",),),
     Cause.PYTHON_BROKEN: (("command", "error"),),
     Cause.INPUTS: (("error",),),
-    Cause.JOB_DIRECTORY: (("error",),),
+    Cause.JOB_DIRECTORY: (("error",), ("error", "limit_s")),
     Cause.RANK_TABLE: (("error",),),
     Cause.NETWORK: (("error",),),
     Cause.TIME_LIMIT: ((),),
@@ -157,6 +160,10 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.RESULT_UNREADABLE: (("error",),),
     Cause.NO_RESULT: ((),),
     Cause.START_REFUSED: (("error",),),
+    # `limit_s`: of an attempt that is still to be started, for how long that is tried.
+    Cause.START_FAILS: (("error",), ("error", "limit_s")),
+    Cause.FOLDER_FULL: (("folder",), ("folder", "limit_s")),
+    Cause.FOLDER_CLOSED: (("folder", "error"), ("folder", "error", "limit_s")),
     Cause.SET_ASIDE: (("error",),),
     # The site may or may not say why.
     Cause.PENDING: (("engine",), ("engine", "error")),

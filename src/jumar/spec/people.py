@@ -10,6 +10,8 @@ class UserRecord:
     name: str
     role: str
     created_at: float
+    disk_bytes: int | None = None
+    """What their job folders and repositories take, where that is limited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,25 @@ from jumar.spec.devices import LOCAL_NODE, CardHold, CardProcess, CardRef
 from jumar.spec.states import AttemptState, JobState
 
 
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What it cost to go on after an attempt: seconds from the first sign of its end to the first step of the
+    next one, by what they were spent on. None: nobody knows."""
+
+    stop_s: float | None = None
+    """Until all processes of the attempt before were gone."""
+    detect_s: float | None = None
+    """Until the server knew of that."""
+    wait_s: float | None = None
+    """In the line, until there were cards."""
+    start_s: float | None = None
+    """Until the new attempt ran."""
+    load_s: float | None = None
+    """Until it made its first step: imports, model, data and checkpoint."""
+    repeated_steps: int | None = None
+    """Steps of the attempt before that are made again, as far as it told."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     """One try of a job on an engine."""
@@ -40,6 +59,8 @@ class AttemptRecord:
     """When its first rank failed, or all were asked to end."""
     noticed_at: float | None = None
     """When the server saw that all of it was over."""
+    recovery: Recovery | None = None
+    """What it cost to go on after the attempt before."""
 
 
 @dataclass(frozen=True, slots=True)

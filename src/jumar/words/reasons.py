@@ -75,11 +75,22 @@ def reason(record: JobSummary | AttemptRecord, language: str) -> str | None:
 
 def recovery_sentence(before: AttemptRecord, after: AttemptRecord, language: str) -> str:
     """What it took to go on after an attempt; empty where nobody knows."""
-    cost = recovery(before, after)
-    parts = [("stop", cost.stop_s), ("detect", cost.detect_s)]
-    parts += [("wait", cost.wait_s), ("start", cost.start_s)]
+    cost = after.recovery or recovery(before, after)
+    parts = [("stop", cost.stop_s), ("detect", cost.detect_s), ("wait", cost.wait_s)]
+    parts += [("start", cost.start_s), ("load", cost.load_s)]
     known = [told(language, name, seconds=f"{s:.1f}") for name, s in parts if s is not None]
-    return told(language, "recovered", parts=", ".join(known)) if known else ""
+    if not known:
+        return ""
+    # Also when nobody knows them: what was lost is what people look for.
+    is_under_way = after.started_at is not None and after.finished_at is None
+    if cost.load_s is None and not is_under_way:
+        known.append(told(language, "load-unknown"))
+    steps = cost.repeated_steps
+    if steps is not None:
+        known.append(told(language, "repeated", steps=steps))
+    elif cost.load_s is not None or not is_under_way:
+        known.append(told(language, "repeated-unknown"))
+    return told(language, "recovered", parts=phrase(language, "told", "comma").join(known))
 
 
 def waiting_sentence(waiting: Waiting, language: str, *, expected: str | None = None) -> str:

@@ -1,4 +1,5 @@
-"""Runs trainings in segments, as a plan on stdin says; prints exit codes and the hash of the weights of each.
+"""Runs trainings in segments, as a plan on stdin says; prints exit codes, the hash of the weights of each, and what
+its segments told of their steps.
 
 Cases that are `off` come first, before the hooks are there."""
 
@@ -37,6 +38,7 @@ def run(script, case, root):
     result = folder + ".hash"
     os.environ["JUMAR_JOB_ID"] = case["name"]
     os.environ["JUMAR_CKPT_DIR"] = folder + ".ckpt"
+    os.environ["JUMAR_JOB_DIR"] = folder + ".job"
     codes = []
     for number, faults in enumerate([*case["segments"], {}]):
         os.environ["JUMAR_ATTEMPT"] = str(number)
@@ -48,7 +50,17 @@ def run(script, case, root):
         if torn is not None:
             tear((folder, folder + ".ckpt"), torn)
     with open(result) as file:
-        return {"codes": codes, "hash": file.read()}
+        return {"codes": codes, "hash": file.read(), "told": told(folder + ".job", len(codes))}
+
+
+def told(job, count):
+    """Of their steps."""
+    found = []
+    for number in range(count):
+        path = os.path.join(job, "steps", f"attempt-{number}.json")
+        with open(path if os.path.exists(path) else os.devnull) as file:
+            found.append(file.read())
+    return found
 
 
 def hook():

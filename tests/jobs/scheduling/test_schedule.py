@@ -11,6 +11,7 @@ from itertools import chain, combinations
 from random import Random
 from typing import TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -298,6 +299,27 @@ def ids_started(
 def test_the_tightest_node_is_chosen_so_that_large_holes_stay() -> None:
     [start] = decide([job("a", 2)], npu(big=8, small=2), [], now=NOW, user_limit=None).starts
     assert nodes_of(start) == ("small",)
+
+
+@pytest.mark.parametrize(
+    ("limit", "node"),
+    # Beside jobs that last as long; the tightest of those. Nobody knows how long the one on d takes.
+    [(5.0, "b"), (60.0, "c"), (1000.0, "d"), (None, "d")],
+)
+def test_a_node_in_use_is_chosen_that_does_not_come_back_later(
+    limit: float | None, node: str
+) -> None:
+    running = [
+        holding("whole", *(("a", card) for card in range(8)), ends_by=NOW + 10),
+        holding("soon", *(("b", card) for card in range(6)), ends_by=NOW + 10),
+        holding("late", *(("c", card) for card in range(5)), ends_by=NOW + 100),
+        holding("open", ("d", 0)),
+    ]
+    pool = npu(a=8, b=8, c=8, d=8, e=8)
+    for behind in ((), (job("head", 8, nodes=4, order=-1),)):
+        queue = [*behind, job("one", limit=limit)]
+        starts = decide(queue, pool, running, now=NOW, user_limit=None).starts
+        assert [nodes_of(start) for start in starts] == [(node,)]
 
 
 def test_neighbouring_cards_are_preferred_to_lower_ones() -> None:

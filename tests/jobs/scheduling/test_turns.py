@@ -12,7 +12,7 @@ from tests.jobs.scheduling.test_whole_runs import Workload, workloads
 
 from jumar.jobs.scheduling.forecast import explain
 from jumar.jobs.scheduling.records import place_of
-from jumar.jobs.scheduling.schedule import Pool, QueuedJob, decide
+from jumar.jobs.scheduling.schedule import Pool, QueuedJob, RunningJob, decide
 from jumar.jobs.scheduling.simulation import Fair, Moment, Work, simulate
 from jumar.jobs.scheduling.turns import DEFAULT_GROUP, FairLine, Member, Shares
 from jumar.jobs.scheduling.use import DAY_S, EXPECTED_S, Owner, PastUse, use_now
@@ -445,3 +445,35 @@ def test_a_preemptible_job_starts_in_an_endless_stream_of_others() -> None:
     # One after the other, and each user's in that user's order.
     assert starts["j100"] < starts["j101"] < 72 * HOUR_S
     assert starts["j102"] < 72 * HOUR_S
+
+
+@many
+@given(workloads(limits=False), st.sets(st.integers(0, 13)), st.sets(st.integers(0, 13)))
+def test_where_nobody_fits_any_more_nobody_else_is_asked(
+    workload: Workload, come: set[int], gives_way: set[int]
+) -> None:
+    jobs = [replace(job, preemptible=job.order in gives_way) for _, job in workload.arrivals]
+    line = FairLine()
+    running: list[RunningJob] = []
+    # Some begin on free cards, the others come later.
+    for some in ([one for one in jobs if one.order not in come], jobs):
+        held = {run.job_id for run in running}
+        for one in some:
+            if one.job_id not in held:
+                line.add(one)
+        turns = line.turns({}, Shares())
+        limit = workload.user_limit
+        decided = decide(turns, workload.pool, running, now=0.0, user_limit=limit)
+        assert decided == decide(tuple(turns), workload.pool, running, now=0.0, user_limit=limit)
+        for start in decided.starts:
+            job = line.remove(start.job_id)
+            ends_by = job.longest_s
+            running.append(
+                RunningJob(
+                    *(job.job_id, job.user, job.kind, start.cards, ends_by),
+                    preemptible=job.preemptible,
+                    grace_s=1.0,
+                    saved_at=0.0,
+                )
+            )
+    assert line.turns({}, Shares()).shapes == {one.shape for one in line.turns({}, Shares())}

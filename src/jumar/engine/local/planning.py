@@ -24,7 +24,7 @@ from jumar.launch.ranks.plan import arguments, boot_file
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan
-from jumar.spec.urls import is_remote
+from jumar.spec.urls import is_of_hub, is_remote
 
 _INTERPRETERS = {".py": "python3", ".sh": "bash"}
 _SHELL_CHARACTERS = frozenset("|&;<>()$`\\\"'*?[]#~=%{}\n!")
@@ -221,7 +221,7 @@ def _archived(archive: Path | None) -> Container[str]:
 
 def _check_data(spec: JobSpec, files: _Files) -> None:
     for name, url in spec.inputs.items():
-        if is_remote(url):
+        if is_remote(url) or is_of_hub(url):
             continue
         path = local_path(url)
         missing = not files.exists(path) if path.startswith("/") else not files.has(path)

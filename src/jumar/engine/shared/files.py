@@ -1,6 +1,5 @@
 """What the platform writes for an attempt: job.json, request.json, and the plan of its staging."""
 
-import errno
 import os
 import sys
 import time
@@ -9,20 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jumar.engine.base import SEND_LIMIT_S, Attempt
+from jumar.engine.base import SEND_LIMIT_S, Attempt, StartHindered
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
-from jumar.errors import EngineFailed, StorageFull, SubmitRefused
+from jumar.errors import SubmitRefused
 from jumar.launch.jobdir.files import FORMAT, JobDir, make_folders
 from jumar.launch.jobdir.job import prepare_stop
 from jumar.launch.jobdir.news import reserve_result
 from jumar.launch.jobdir.safefile import write_json
+from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.processes.process import boot_id
 from jumar.spec.array import JobArray
 from jumar.spec.fields import ArchivedCode, GitCode
 from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
-from jumar.spec.urls import is_remote
+from jumar.spec.urls import is_of_hub, is_remote, path_in_hub
 from jumar.store.errors import CLOSED_HINT, closed_words
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
@@ -93,11 +93,8 @@ def write_plain_files(directory: JobDir, attempt: Attempt) -> None:
         raise _explained(attempt, error) from error
 
 
-def _explained(attempt: Attempt, error: OSError) -> EngineFailed | StorageFull:
-    message = f"cannot write the job directory {attempt.directory}: {error.strerror}"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageFull(message, hint="free some space where the platform's home is")
-    return EngineFailed(message)
+def _explained(attempt: Attempt, error: OSError) -> StartHindered:
+    return StartHindered(trouble_with(error, str(attempt.directory)))
 
 
 def job_values(
@@ -197,7 +194,7 @@ def input_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
     return {
         name: str(
             directory / "inputs" / _brought_as(name, url)
-            if is_remote(url)
+            if is_remote(url) or is_of_hub(url)
             else folder / local_path(url)
         )
         for name, url in spec.inputs.items()
@@ -206,6 +203,8 @@ def input_paths(spec: JobSpec, directory: Path) -> dict[str, str]:
 
 def _brought_as(name: str, url: str) -> str:
     """The input's name; below it the file's own, whose ending some loaders insist on."""
+    if is_of_hub(url):
+        return os.path.join(name, path_in_hub(url)).rstrip("/")
     last = url.rpartition("/")[2]
     return f"{name}/{last}" if "." in last.strip(".") else name
 

@@ -1,6 +1,7 @@
 """Ask root's program: one connection, one request, one answer. Its protocol is in `root/program.py`."""
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -8,20 +9,33 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from jumar.engine.base import StartHindered
 from jumar.errors import EngineFailed
+from jumar.launch.jobdir.trouble import trouble_with
 
 ANSWER_LIMIT_S = 20.0
 REMOVE_LIMIT_S = 900.0
 _MOST_BYTES = 65536
 _MOST_DESCRIPTORS = 64
+_DISK = {"full": errno.ENOSPC, "closed": errno.EACCES}
 
 
 class RootRefused(EngineFailed):
     """Root's program does not do it; `reason` is its code for why."""
 
-    def __init__(self, message: str, reason: str) -> None:
+    def __init__(self, message: str, reason: str, path: str = "") -> None:
+        """`path`: what could not be written, of `full` and `closed`."""
         super().__init__(message)
         self.reason = reason
+        self.path = path
+
+    def as_hindered(self, folder: Path) -> StartHindered | None:
+        """The same of a start that a disk is in the way of; None of any other."""
+        number = _DISK.get(self.reason)
+        if number is None:
+            return None
+        met = OSError(number, os.strerror(number), self.path or str(folder))
+        return StartHindered(trouble_with(met, str(folder)))
 
 
 class Root:
@@ -66,7 +80,8 @@ def _understood(data: bytes) -> dict[str, Any]:
         raise EngineFailed("root's program broke off") from error
     values = cast("dict[str, Any]", answer)
     if values.get("ok") is not True:
-        raise RootRefused(str(values.get("no")), str(values.get("code")))
+        path = str(values.get("path", ""))
+        raise RootRefused(str(values.get("no")), str(values.get("code")), path)
     return values
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.engine.local.engine import LocalEngine
@@ -21,17 +21,21 @@ from jumar.engine.site.observing import RootObserver
 from jumar.errors import EngineFailed, SubmitRefused
 from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.jobdir.files import JobDir
-from jumar.root.program import Site, limited_fields
+from jumar.root.program import MOST_INPUTS, Site, limited_fields
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import ImageRecord, Plan, StagingRecord
 from jumar.spec.states import AttemptState
-from jumar.store.staging.status import status_of
+from jumar.spec.urls import is_of_hub
 
 _NODES = {DeviceKind.NPU: "davinci", DeviceKind.GPU: "nvidia"}
 _FENCED = ("/tmp/", "/dev/shm/", "/var/run/jumar", "/run/jumar")
 _AFTER_DEADLINE_S = 120.0
 """How much longer than all its limits an attempt may take before root ends it."""
+
+
+def _no_hub(_user: str, url: str) -> Path:
+    raise SubmitRefused(f"{url} is in a hub, and this server has none")
 
 
 class Account(Protocol):
@@ -57,8 +61,10 @@ class SiteEngine(LocalEngine):
         stages: Stages,
         mounts: Mounts = NO_MOUNTS,
         network: str = "open",
+        tree_of: Callable[[str, str], Path] = _no_hub,
     ) -> None:
-        """`account_of` tells whom jobs of a user of the platform run as, or raises SubmitRefused."""
+        """`account_of` tells whom jobs of a user of the platform run as, or raises SubmitRefused. `tree_of`:
+        the tar file of what a user's job names of the hub."""
         self._state = Path(site.state)
         super().__init__(
             home,
@@ -70,6 +76,7 @@ class SiteEngine(LocalEngine):
         )
         self._site = site
         self._account_of = account_of
+        self._tree_of = tree_of
         self._root = Root(Path(site.root_run))
         self.root_files = RootFiles(self._state, home, self._roots, self._root)
         self.files = self.root_files
@@ -90,6 +97,8 @@ class SiteEngine(LocalEngine):
                 hint="leave image out: jobs run on the machine itself",
             )
         account = self._account_of(user)
+        if sum(map(is_of_hub, spec.inputs.values())) > MOST_INPUTS:
+            raise SubmitRefused(f"a job of a site may have {MOST_INPUTS} inputs of the hub")
         spec = self._mounts.placed(spec)
         paths = [spec.workdir, *spec.inputs.values(), *spec.outputs.values(), spec.ckpt]
         for path in filter(None, paths):
@@ -121,9 +130,11 @@ class SiteEngine(LocalEngine):
             return
         account = self._account_of(attempt.user)
         with contextlib.ExitStack() as stack:
-            given = [stack.enter_context(readable(self._told(attempt, account)))]
-            if attempt.archive is not None:
-                given.append(stack.enter_context(attempt.archive.open("rb")).fileno())
+            archives = self._archives(attempt)
+            told = self._told(attempt, account) | {"given": list(archives)}
+            given = [stack.enter_context(readable(json.dumps(told).encode()))]
+            for path in archives.values():
+                given.append(stack.enter_context(path.open("rb")).fileno())
             try:
                 self._root.ask(
                     "start",
@@ -141,9 +152,18 @@ class SiteEngine(LocalEngine):
             except RootRefused as error:
                 if error.reason in ("account", "owner"):
                     raise SubmitRefused(error.message) from error
-                raise
+                raise error.as_hindered(attempt.directory) or error from error
 
-    def _told(self, attempt: Attempt, account: Account) -> bytes:
+    def _archives(self, attempt: Attempt) -> dict[str, Path]:
+        """Tar files that the user cannot open, by what they are: `archive`, the code, and inputs."""
+        found = {} if attempt.archive is None else {"archive": attempt.archive}
+        return found | {
+            f"input {name}": self._tree_of(attempt.user, url)
+            for name, url in attempt.spec.inputs.items()
+            if is_of_hub(url)
+        }
+
+    def _told(self, attempt: Attempt, account: Account) -> dict[str, Any]:
         """What the launcher is told, keys included: it is on no disk until the user writes it down."""
         folder = self._state / "users" / str(account.uid)
         # As the launcher sees it, which has all of an attempt in the job's own folder.
@@ -156,13 +176,12 @@ class SiteEngine(LocalEngine):
         facts = self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards())
         staged = self._stages.told(attempt, seen, home=folder, store_file=seen.store_file)
         request = request_values(attempt, None, facts, staged.programs, self._idle_limit_s)
-        told = {
+        return {
             "job": job_values(attempt, folder / "envs", self._mounts, self._network),
             "request": {**request, "archive": None},
             "store": staged.stores,
             "stage": staged.plan,
         }
-        return json.dumps(told).encode()
 
     @staticmethod
     def _nodes(attempt: Attempt) -> list[str]:
@@ -215,12 +234,7 @@ class SiteEngine(LocalEngine):
 
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """As the attempt's status file tells it, read with its user's rights."""
-        path = JobDir("", attempt.number).stage_status
-        opened = self.root_files.opened(attempt.job_id, path)
-        if opened is None:
-            return None
-        with opened:
-            return status_of(os.pread(opened.fileno(), 1 << 17, 0))
+        return self.root_files.staging(attempt.job_id, attempt.number)
 
     def send_results(self, attempt: Attempt) -> None:
         """Only its user may read them, and nobody of hers runs any more."""

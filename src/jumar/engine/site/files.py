@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from io import FileIO
@@ -19,10 +20,12 @@ from jumar.engine.site.asking import Root, RootRefused
 from jumar.errors import JobFileNotFound, LogNotFound
 from jumar.launch.jobdir.browse import etag_of
 from jumar.launch.jobdir.files import WORK, JobDir
-from jumar.spec.records import FilePage, JobFile, LogFile
+from jumar.spec.records import FilePage, JobFile, LogFile, StagingRecord
+from jumar.store.staging.status import status_of
 
 _LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
 _MOST_LISTED_BYTES = 64 << 20
+_MOST_STATUS_BYTES = 1 << 17
 
 
 class RootFiles(SharedFiles):
@@ -46,7 +49,7 @@ class RootFiles(SharedFiles):
     def logs(self, job_id: str) -> tuple[LogFile, ...]:
         """One per rank."""
         found: list[LogFile] = []
-        for file in self._listed(job_id, "logs") or []:
+        for file in self.listed(job_id, "logs") or []:
             named = _LOG.fullmatch(file.path)
             if named is not None and file.kind == "file":
                 found.append(LogFile(node=int(named[1]), rank=int(named[2]), size=file.size))
@@ -87,7 +90,7 @@ class RootFiles(SharedFiles):
         """In the job's folder only: what lies elsewhere its user has there."""
         names = self._names_of(job_id, path)
         place = "/".join(names)
-        found = self._listed(job_id, place or ".")
+        found = self.listed(job_id, place or ".")
         if found is None:
             # Not a folder: a file, a link to one that lies in the job's folder too, or nothing.
             with self.open_file(job_id, place, elsewhere=elsewhere) as opened:
@@ -127,7 +130,7 @@ class RootFiles(SharedFiles):
         words = f"{path or 'the folder'} does not exist, or is not a plain file"
         return JobFileNotFound(words, hint=f"see: jumar files {job_id}")
 
-    def _listed(self, job_id: str, path: str) -> list[JobFile] | None:
+    def listed(self, job_id: str, path: str) -> list[JobFile] | None:
         """All below a folder of the job, with paths from there; None where there is none."""
         if not self._has_started(job_id):
             return None
@@ -140,6 +143,20 @@ class RootFiles(SharedFiles):
 
     def _has_started(self, job_id: str) -> bool:
         return (self._state / "control" / job_id).is_dir()
+
+    def staging(self, job_id: str, number: int) -> StagingRecord | None:
+        """How far the data of an attempt has been carried, as its own file tells."""
+        opened = self.opened(job_id, JobDir("", number).stage_status)
+        if opened is None:
+            return None
+        with opened:
+            return status_of(os.pread(opened.fileno(), _MOST_STATUS_BYTES, 0))
+
+    def taken(self, job_id: str) -> int:
+        """As its user counts it."""
+        if not self._has_started(job_id):
+            return 0
+        return int(self._root.ask("files", job=job_id, op="size", paths=["."])["bytes"])
 
     def set_aside(self, job_id: str) -> None:
         """A note: only root can move the files."""
@@ -157,6 +174,8 @@ class RootFiles(SharedFiles):
         except RootRefused as error:
             if error.reason != "no-job":
                 raise OSError(f"the files of job {job_id} stay: {error.message}") from error
+        # What was read of its attempts on a cluster.
+        shutil.rmtree(self._marks.parent / "slurm" / job_id, ignore_errors=True)
         self.put_back(job_id)
 
 

@@ -18,7 +18,7 @@ _AWAY = re.compile(
 )
 _COLUMNS = (
     *("JobID:20", "State:24", "Reason:64", "Comment:128", "NodeList:64"),
-    *("Partition:64", "QOS:64", "Account:64"),
+    *("Partition:64", "QOS:64", "Account:64", "UserName:64"),
 )
 _LIMITS = {
     "qos": ("Name", "MaxTRESPU", "MaxJobsPU", "MaxSubmitPU", "MaxTRES", "MaxWall", "GrpTRES", "GrpJobs"),
@@ -39,6 +39,8 @@ class Row:
     partition: str = ""
     qos: str = ""
     account: str = ""
+    user: str = ""
+    """Who submitted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Slurm:
 
     def submit(self, options: Sequence[str], script: str) -> str:
         """The id of the new job. SubmitRefused: Slurm will not have it, EngineFailed: it cannot say."""
-        done = self._run(["sbatch", "--parsable", *options], script)
+        done = self.run(["sbatch", "--parsable", *options], script)
         if done.returncode == 0:
             return done.stdout.strip().partition(";")[0]
         said = _words(done.stderr)
@@ -69,7 +71,7 @@ class Slurm:
 
     def test(self, options: Sequence[str], script: str) -> str:
         """When it would start, in Slurm's words; SubmitRefused and EngineFailed as above."""
-        done = self._run(["sbatch", "--test-only", *options], script)
+        done = self.run(["sbatch", "--test-only", *options], script)
         said = _words(done.stderr).removeprefix("sbatch: ")
         if done.returncode == 0:
             return said
@@ -83,7 +85,7 @@ class Slurm:
         words = ["squeue", "--noheader", "--states=all", f"--Format={columns}"]
         if name is not None:
             words.append(f"--name={name}")
-        done = self._run(words)
+        done = self.run(words)
         if done.returncode:
             raise EngineFailed(f"squeue does not answer: {_words(done.stderr)}")
         return read_rows(done.stdout)
@@ -101,7 +103,7 @@ class Slurm:
         ]
         fields = "JobIDRaw,State,NodeList,JobName"
         try:
-            done = self._run(
+            done = self.run(
                 [*words, "--starttime=now-30days", f"--name={name}", f"--format={fields}"]
             )
         except EngineFailed:
@@ -116,7 +118,7 @@ class Slurm:
 
     def partitions(self) -> dict[str, dict[str, str]]:
         """What each partition allows, as Slurm writes it; EngineFailed."""
-        done = self._run(["scontrol", "show", "partition", "--oneliner"])
+        done = self.run(["scontrol", "show", "partition", "--oneliner"])
         if done.returncode:
             raise EngineFailed(f"scontrol does not answer: {_words(done.stderr)}")
         rows = [pairs(line.split()) for line in done.stdout.splitlines()]
@@ -129,7 +131,7 @@ class Slurm:
         words = ["sacctmgr", "--noheader", "--parsable2", "--readonly", "show", kind]
         if kind == "association":
             words.append(f"user={getpass.getuser()}")
-        done = self._run([*words, f"format={','.join(fields)}"])
+        done = self.run([*words, f"format={','.join(fields)}"])
         if done.returncode:
             raise EngineFailed(f"sacctmgr does not answer: {_words(done.stderr)}")
         rows = [
@@ -142,13 +144,13 @@ class Slurm:
         if not ids:
             return
         how = ["--state=PENDING"] if pending_only else ["--full", "--signal=KILL"] if kill else []
-        done = self._run(["scancel", *how, *ids])
+        done = self.run(["scancel", *how, *ids])
         if done.returncode and _AWAY.search(done.stderr):
             raise EngineFailed(f"scancel failed: {_words(done.stderr)}")
 
     def gres(self, limit_s: float = LIMIT_S) -> list[Gres]:
         """What the site calls its cards: npu, npu:ascend910, gpu:a100."""
-        done = self._run(["sinfo", "--noheader", "--format=%c %G"], limit_s=limit_s)
+        done = self.run(["sinfo", "--noheader", "--format=%c %G"], limit_s=limit_s)
         if done.returncode:
             raise EngineFailed(f"sinfo does not answer: {_words(done.stderr)}")
         return read_gres(done.stdout)
@@ -159,9 +161,10 @@ class Slurm:
         step = ("--overlap", "--nodes=1", "--ntasks=1", "--relative=0", "--mem=0", "--quiet")
         return ["env", *own, "srun", f"--jobid={job}", *step, "--unbuffered", *program]
 
-    def _run(
+    def run(
         self, words: Sequence[str], text: str = "", limit_s: float = LIMIT_S
     ) -> "subprocess.CompletedProcess[str]":
+        """One of Slurm's programs to its end; EngineFailed where it does not come to one."""
         try:
             return subprocess.run(
                 words,
@@ -174,12 +177,17 @@ class Slurm:
                 check=False,
             )
         except FileNotFoundError as error:
-            raise EngineFailed(
-                f"{words[0]} is not installed on this machine",
-                hint="use a login node of the cluster; jumar slurm setup makes a cluster",
-            ) from error
+            raise missing(words[0]) from error
         except subprocess.TimeoutExpired as error:
             raise EngineFailed(f"{words[0]} does not answer within {limit_s:g} s") from error
+
+
+def missing(program: str) -> EngineFailed:
+    """Without Slurm's programs nothing can be asked."""
+    return EngineFailed(
+        f"{program} is not installed on this machine",
+        hint="use a login node of the cluster; jumar slurm setup makes a cluster",
+    )
 
 
 def pairs(words: Sequence[str]) -> dict[str, str]:

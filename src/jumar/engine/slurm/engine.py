@@ -45,6 +45,8 @@ class SlurmEngine:
 
     name = "slurm"
     queue_name = "Slurm"
+    _can_test = True
+    """Whether sbatch may be tried by whom this process runs as."""
 
     def __init__(
         self,
@@ -54,14 +56,16 @@ class SlurmEngine:
         stages: Stages | None = None,
         poll_s: float = _POLL_S,
         can_look: bool = True,
+        roots: Roots | None = None,
     ) -> None:
-        """`can_look`: whether the files of the cluster's nodes are this machine's too."""
+        """`can_look`: whether the files of the cluster's nodes are this machine's too. `roots`: where what
+        attempts say of themselves is read."""
         self._home, self._can_look = home, can_look
         self._slurm = slurm or Slurm()
         self._stages = stages or Stages(UserStores(home))
-        self._roots = Roots()
+        self._roots = roots or Roots()
         self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
-        self._queue = Queue(self._slurm.rows, poll_s)
+        self._queue = Queue(lambda: self._ours(self._slurm.rows()), poll_s)
         self._observer = Observer(self._roots, self._queue, self.queue_name, self._slurm)
         self._gres: list[Gres] | None = None
         self._starter = Starter(home / "launch.log", home / "notify.sock")
@@ -92,7 +96,7 @@ class SlurmEngine:
         details = {**made.details, "sbatch": options, "script": text}
         if container is not None:
             details["container"] = container
-        if known is not None:
+        if known is not None and self._can_test:
             details["slurm"] = self._slurm.test(options, text)
         each = f"{spec.nodes} node{'s' * (spec.nodes > 1)}"
         return Plan(
@@ -198,7 +202,11 @@ class SlurmEngine:
             return
         if read_stop(directory) is None:
             self._observer.killed(attempt)
-        self._slurm.cancel(self._ids(attempt), kill=True)
+        self._cancel(attempt, self._ids(attempt))
+
+    def _cancel(self, attempt: Attempt, ids: list[str]) -> None:
+        """Kill jobs of Slurm, as whoever submitted them."""
+        self._slurm.cancel(ids, kill=True)
 
     def start_beside(self, attempt: Attempt) -> socket.socket:
         """By a step of Slurm on the job's first node, which shares what the job has."""
@@ -218,7 +226,11 @@ class SlurmEngine:
 
     def _row(self, attempt: Attempt) -> Row | None:
         """What Slurm has of the attempt now: by our comment, never by an id of old."""
-        return row_of(newest(self._slurm.rows(script.name(attempt.job_id))), attempt)
+        return row_of(newest(self._ours(self._slurm.rows(script.name(attempt.job_id)))), attempt)
+
+    def _ours(self, rows: list[Row]) -> list[Row]:
+        """Those that are believed to be what their comment says."""
+        return rows
 
     def close(self) -> None:
         """There are no helpers."""

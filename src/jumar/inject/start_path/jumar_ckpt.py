@@ -24,6 +24,7 @@ import time
 from typing import Any, Callable, List, NoReturn, Optional
 
 from jumar_start import manifest, randomness, whole
+from jumar_start.advance import ADVANCE
 from jumar_start.agreement import Agreement, group
 from jumar_start.stopping import AGAIN, Stopping, rank, world
 
@@ -55,6 +56,7 @@ class Checkpoints:
         if (write is None) != (read is None):
             raise ValueError("write and read go together")
         self.folder = os.path.abspath(folder or os.environ.get("JUMAR_CKPT_DIR") or "checkpoints")
+        self._name = os.path.basename(self.folder)[-80:]
         self._keep = keep
         self._write = write
         self._read = read
@@ -83,6 +85,7 @@ class Checkpoints:
         """The state in the newest complete checkpoint, None where there is none; random numbers go on
         from there."""
         path = self.latest()
+        ADVANCE.resumed(self._name, 0 if path is None else _step(path))
         if path is None:
             return None
         part = self._rank if self._every_rank else 0
@@ -117,6 +120,7 @@ class Checkpoints:
             self._await(lambda: self._added(aside, state, lambda: _stamp(final) != before), step)
         else:
             self._await(lambda: _is_complete(final), step)
+        ADVANCE.stepped(self._name, step)
         return final
 
     def _added(self, aside: str, state: Any, is_put: Callable[[], bool]) -> bool:
@@ -138,6 +142,7 @@ class Checkpoints:
         With torch.distributed the ranks agree. Else rank 0 names a check that no rank has reached yet:
         ranks of one node that wait for each other at each step are never further apart."""
         self._checks += 1
+        ADVANCE.passed(self._name)
         asked = self._stopping.asked()
         if self._world == 1:
             return asked
@@ -168,7 +173,7 @@ class Checkpoints:
         return os.path.join(self.folder, f"step-{step:08d}")
 
     def _steps(self) -> List[int]:
-        return [int(match[1]) for match in map(_STEP.fullmatch, os.listdir(self.folder)) if match]
+        return [step for step in map(_step, os.listdir(self.folder)) if step >= 0]
 
     def _write_part(self, folder: str, state: Any) -> None:
         os.makedirs(folder, exist_ok=True)
@@ -223,6 +228,11 @@ class Checkpoints:
             if time.monotonic() > end:
                 raise TimeoutError(f"not all ranks saved step {step} within {self._patience_s:g} s")
             time.sleep(_SOON_S)
+
+
+def _step(path: str) -> int:
+    match = _STEP.fullmatch(os.path.basename(path))
+    return int(match[1]) if match else -1
 
 
 def _is_complete(path: str) -> bool:

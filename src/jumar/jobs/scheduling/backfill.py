@@ -19,6 +19,7 @@ class Reservation:
 
     def __init__(self, head: QueuedJob, cards: KindCards, now: float) -> None:
         self.head = head
+        self._cards = cards
         self._free = cards.free
         self.at, later = _earliest(head, cards, now)
         # Nodes the head counts on, with the cards it does not need there.
@@ -36,9 +37,12 @@ class Reservation:
         longest_s = job.longest_s
         return self.at is None or longest_s is None or now + longest_s > self.at
 
-    def place(self, job: QueuedJob) -> list[str] | None:
+    def place(self, job: QueuedJob, now: float) -> list[str] | None:
         """Nodes for a job that outlasts the reservation and leaves it whole, or None."""
-        chosen = self._givable.tightest(job.count, job.nodes)
+        if job.nodes == 1:
+            chosen = self._cards.beside(self._givable, job.count, job.lasts_until(now))
+        else:
+            chosen = self._givable.tightest(job.count, job.nodes)
         missing = job.nodes - len(chosen)
         if missing == 0:
             return chosen

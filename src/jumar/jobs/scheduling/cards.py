@@ -3,6 +3,7 @@
 Cards of a node are alike, so whether a job fits is a matter of counts; ids matter only when they
 are handed out. Nothing here knows of priority, users or reservations."""
 
+import math
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -69,6 +70,9 @@ class KindCards:
 
     def __init__(self, nodes: Mapping[str, Collection[int]], running: Iterable[RunningJob]) -> None:
         self.holds: dict[str, Hold] = {}
+        self._jobs_on: dict[str, set[str]] = {node: set() for node in nodes}
+        self._in_use_until: dict[str, float] = {}
+        """By node, as far as it was asked for; see `_until`."""
         self._cards: dict[str, tuple[CardRef, ...]] = {}
         self._ids = {node: set(ids) for node, ids in nodes.items()}
         self._totals = Levels({node: len(ids) for node, ids in self._ids.items()})
@@ -107,12 +111,34 @@ class KindCards:
 
     def give_back(self, job_id: str) -> None:
         """The job has ended: its cards are free again."""
-        del self.holds[job_id]
+        for node in self.holds.pop(job_id).counts:
+            self._jobs_on[node].discard(job_id)
+            self._in_use_until.pop(node, None)
         for card in self._cards.pop(job_id):
             ids = self._free_ids[card.node]
             insort(ids, card.id)
             self.free.move(card.node, len(ids))
             self.free_total += 1
+
+    def beside(self, levels: Levels, count: int, until: float) -> list[str]:
+        """A node that gives `count` cards by `levels` to a job that may last `until` then; none if there is none.
+
+        One that is in use already, and by jobs that last as long, so that whole nodes stay whole and come back whole;
+        of several the one with the fewest cards to give."""
+        used = [node for node in levels.at_least(count) if self.free[node] < self._totals[node]]
+        if not used:
+            return levels.tightest(count, 1)
+        # The first of equals is the tightest.
+        return [min(used, key=lambda node: _longer(until, self._until(node)))]
+
+    def _until(self, node: str) -> float:
+        """By when all jobs on the node have ended."""
+        known = self._in_use_until.get(node)
+        if known is None:
+            ends = [self.holds[job_id].ends_by for job_id in self._jobs_on[node]]
+            known = max((math.inf if end is None else end for end in ends), default=0.0)
+            self._in_use_until[node] = known
+        return known
 
     def held_by(self, job_id: str) -> tuple[CardRef, ...]:
         """The cards of the pool that the job holds."""
@@ -123,10 +149,15 @@ class KindCards:
         hold = self.holds[job_id]
         soonest = ends_by if hold.ends_by is None else min(hold.ends_by, ends_by)
         self.holds[job_id] = Hold(soonest, hold.counts)
+        for node in hold.counts:
+            self._in_use_until.pop(node, None)
 
     def _note(self, job_id: str, cards: tuple[CardRef, ...], ends_by: float | None) -> None:
         self.holds[job_id] = Hold(ends_by, Counter(card.node for card in cards))
         self._cards[job_id] = cards
+        for node in self.holds[job_id].counts:
+            self._jobs_on[node].add(job_id)
+            self._in_use_until.pop(node, None)
 
     def _take_of(self, node: str, count: int, avoids: Collection[CardRef]) -> list[CardRef]:
         ids = self._free_ids[node]
@@ -140,6 +171,11 @@ class KindCards:
         self.free.move(node, len(ids))
         self.free_total -= count
         return [CardRef(node, card) for card in taken]
+
+
+def _longer(until: float, others: float) -> float:
+    """By how much one end is later than another; both may be infinite."""
+    return 0.0 if until <= others else until - others
 
 
 def _lowest_run(ids: list[int], count: int) -> int:

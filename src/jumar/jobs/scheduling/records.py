@@ -1,6 +1,7 @@
 """What the scheduler is told and what it answers, and the line of waiting jobs: by priority, then first
 come. In memory; knows nothing of cards. Times are unix seconds."""
 
+import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,10 @@ def limit_of(limit: UserLimit, user: str) -> int | None:
     return limit.by_user.get(user, limit.usual) if isinstance(limit, OwnLimits) else limit
 
 
+Shape = tuple[str, int, int]
+"""Kind, count and nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
     """A job that waits for `count` cards of one kind on each of `nodes` different nodes."""
@@ -63,6 +68,11 @@ class QueuedJob:
     """Where it is to run."""
 
     @property
+    def shape(self) -> Shape:
+        """All that decides whether it fits."""
+        return (self.kind, self.count, self.nodes)
+
+    @property
     def needs(self) -> int:
         """Cards over all nodes."""
         return self.count * self.nodes
@@ -71,6 +81,11 @@ class QueuedJob:
     def longest_s(self) -> float | None:
         """The longest it can hold its cards; None: nobody knows."""
         return None if self.time_limit_s is None else self.time_limit_s + self.grace_s
+
+    def lasts_until(self, now: float) -> float:
+        """When a job that starts now has surely ended; infinity where nobody knows."""
+        longest_s = self.longest_s
+        return math.inf if longest_s is None else now + longest_s
 
 
 @dataclass(frozen=True, slots=True)

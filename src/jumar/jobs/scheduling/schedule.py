@@ -4,7 +4,8 @@ The rules:
 
 - Jobs are looked at in the order of turns, which `turns` deals out by what everybody has used.
 - A job gets `count` cards on each of `nodes` nodes at once, or nothing. It goes to the nodes with
-  the fewest free cards that do, so that large holes stay whole, and gets the lowest neighbouring
+  the fewest free cards that do, so that large holes stay whole; a job on one node goes to one that is in use
+  already, beside jobs that last as long, so that nodes come back whole. It gets the lowest neighbouring
   ids there. A card has one job.
 - Each kind of card is a pool of its own with a line of its own.
 - The first job of a kind that does not fit is the *head* of that kind. Jobs behind it may start
@@ -58,7 +59,7 @@ that has waited a day.
 
 What this does not do: wait, or look at the clock."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import chain
@@ -70,10 +71,12 @@ from jumar.jobs.scheduling.records import (
     Pool,
     QueuedJob,
     RunningJob,
+    Shape,
     Start,
     UserLimit,
     limit_of,
 )
+from jumar.jobs.scheduling.turns import Turns
 from jumar.spec.devices import CardRef
 
 __all__ = [
@@ -88,9 +91,6 @@ __all__ = [
     "Start",
     "decide",
 ]
-
-_Shape = tuple[str, int, int]
-"""Kind, count and nodes: all that decides whether a job fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,26 +228,41 @@ class Pass:
         self._reservations: dict[str, Reservation] = {}
         self._charged = dict(holdings.in_use)
         self._charged_jobs = dict(holdings.jobs_of)
-        self._possible: dict[_Shape, bool] = {}
-        self._unfitting: set[_Shape] = set()
-        self._kept: set[_Shape] = set()
+        self._possible: dict[Shape, bool] = {}
+        self._unfitting: set[Shape] = set()
+        self._kept: set[Shape] = set()
         """Shapes that fit only on cards kept for the head, unless the job is short."""
 
     def go_through(self, queue: Iterable[QueuedJob]) -> list[Start]:
-        """Offer the free cards to one job after the other."""
+        """Offer the free cards to one job after the other, until none of those that wait would fit."""
+        shapes = queue.shapes if isinstance(queue, Turns) else None
         starts: list[Start] = []
         yielding: list[QueuedJob] = []
         free = self.holdings.free_total
+        fitting = None if shapes is None else self._fitting(shapes)
+        kinds = {kind for kind, _, _ in shapes or ()}
         for job in chain(queue, self._second_look(yielding)):
             if not free and self.heads.keys() >= self._may_leave.keys():
+                break
+            if fitting is not None and not fitting and self.heads.keys() >= kinds:
                 break
             outcome = self.offer(job)
             if isinstance(outcome, Start):
                 starts.append(outcome)
                 free -= len(outcome.cards)
+                fitting = None if fitting is None else self._fitting(fitting)
             elif outcome is Refusal.YIELDS:
                 yielding.append(job)
         return starts
+
+    def _fitting(self, shapes: Collection[Shape]) -> list[Shape]:
+        """Those of which one more job would find its cards free."""
+        kinds = self.holdings.kinds
+        return [
+            (kind, count, nodes)
+            for kind, count, nodes in shapes
+            if kind in kinds and len(kinds[kind].free.tightest(count, nodes)) == nodes
+        ]
 
     def _second_look(self, yielding: Iterable[QueuedJob]) -> Iterator[QueuedJob]:
         """At the end of the line it is known how those fare that others yield to."""
@@ -262,7 +277,7 @@ class Pass:
     def offer(self, job: QueuedJob) -> Start | Refusal:
         """Start the job if the rules let it."""
         self.looks += 1
-        shape = (job.kind, job.count, job.nodes)
+        shape = job.shape
         if not self._is_possible(shape):
             self._not_for_cards.add(job.job_id)
             return Refusal.NEVER_FITS
@@ -274,11 +289,14 @@ class Pass:
             return refusal
         if shape in self._unfitting or (shape in self._kept and self._outlasts_head(job)):
             return Refusal.NO_CARDS
-        nodes = self.holdings.kinds[job.kind].free.tightest(job.count, job.nodes)
+        cards = self.holdings.kinds[job.kind]
+        nodes = cards.free.tightest(job.count, job.nodes)
         if len(nodes) < job.nodes:
             self._unfitting.add(shape)
             self._make_head(job)
             return Refusal.NO_CARDS
+        if job.nodes == 1:
+            nodes = cards.beside(cards.free, job.count, job.lasts_until(self.now))
         if job.kind in self.heads:
             return self._backfill(job, shape, nodes)
         return self._start(job, nodes)
@@ -296,7 +314,7 @@ class Pass:
         """Devices that count as the user's because they are kept for their heads."""
         return self._charged.get(user, 0) - self.holdings.in_use.get(user, 0)
 
-    def _is_possible(self, shape: _Shape) -> bool:
+    def _is_possible(self, shape: Shape) -> bool:
         possible = self._possible.get(shape)
         if possible is None:
             kind, count, nodes = shape
@@ -348,11 +366,11 @@ class Pass:
             cards.hurry(job_id, self.now + able[job_id].grace_s)
         del self._reservations[head.kind]
 
-    def _backfill(self, job: QueuedJob, shape: _Shape, nodes: list[str]) -> Start | Refusal:
+    def _backfill(self, job: QueuedJob, shape: Shape, nodes: list[str]) -> Start | Refusal:
         reservation = self.reservation(job.kind)
         lasting = reservation.outlasts(job, self.now)
         if lasting:
-            allowed = reservation.place(job)
+            allowed = reservation.place(job, self.now)
             if allowed is None:
                 self._kept.add(shape)
                 return Refusal.NO_CARDS

@@ -36,11 +36,12 @@ more than its share waits for others, that is what shares are for.
 
 Lazy: users stand in a heap, and nobody's jobs are gone through before it is their turn."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace, merge
 
-from jumar.jobs.scheduling.records import Line, QueuedJob, place_of
+from jumar.jobs.scheduling.records import Line, QueuedJob, Shape, place_of
 from jumar.jobs.scheduling.use import DAY_S, Owner, cost
 
 PATIENCE_S = float(DAY_S)
@@ -99,8 +100,10 @@ class Turns:
         use: Mapping[Owner, float],
         shares: Shares,
         heads: Mapping[str, str],
+        shapes: Collection[Shape],
     ) -> None:
-        """`heads`: by kind, the job that cards are being kept for."""
+        """`heads`: by kind, the job that cards are being kept for. `shapes`: those of all who may start."""
+        self.shapes = shapes
         self._heads = heads
         self._ranks = ranks
         self._never = never
@@ -230,6 +233,7 @@ class FairLine:
         self._never = Line()
         self._by_id: dict[str, QueuedJob] = {}
         self._yielding: set[str] = set()
+        self._shapes = Counter[Shape]()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -250,6 +254,7 @@ class FairLine:
         if self._can_ever_start(job):
             kinds = self._lines.setdefault(_tier(job), {})
             kinds.setdefault(job.kind, {}).setdefault(job.user, Line()).add(job)
+            self._shapes[job.shape] += 1
         else:
             self._never.add(job)
 
@@ -259,6 +264,9 @@ class FairLine:
         self._yielding.discard(job_id)
         if job_id in self._never:
             return self._never.remove(job_id)
+        self._shapes[job.shape] -= 1
+        if not self._shapes[job.shape]:
+            del self._shapes[job.shape]
         kinds = self._lines[_tier(job)]
         users = kinds[job.kind]
         users[job.user].remove(job_id)
@@ -296,7 +304,7 @@ class FairLine:
         for rank, kind, job in self._impatient(now):
             _move(tiers, kind, job, rank)
         ranks = [list(tiers[tier].items()) for tier in sorted(tiers, reverse=True)]
-        return Turns(ranks, tuple(self._never), use, shares, heads)
+        return Turns(ranks, tuple(self._never), use, shares, heads, frozenset(self._shapes))
 
     def _impatient(self, now: float | None) -> list[tuple[int, str, QueuedJob]]:
         """Preemptible jobs that have waited long, one per rank and kind."""

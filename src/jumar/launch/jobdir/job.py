@@ -117,6 +117,8 @@ class Request(NamedTuple):
     """How many cards the node has, where `cards` are places in their order."""
     container: Optional[Container] = None
     """What its ranks run in, if the job has an image."""
+    trees: Dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    """Tar files of inputs by their names, as `archive` is the code's."""
     is_contained: bool = False
     """Whether the launcher itself is in a container, which has no cards but the job's."""
 
@@ -211,8 +213,13 @@ def read_request(directory: JobDir) -> Request:
             segments=str(value.get("segments") or 1),
             card_count=int(own.get("card_count") or 0),
             container=_container(value.get("container")),
+            trees=_texts(value.get("trees")),
         ),
     )
+
+
+def _texts(value: Optional[Dict[str, Any]]) -> Dict[str, str]:
+    return {str(name): str(text) for name, text in (value or {}).items()}
 
 
 def _container(value: Optional[Dict[str, Any]]) -> Optional[Container]:

@@ -1,7 +1,6 @@
 """An attempt of a job on one node, as its supervisor sees it: what to run stands in the job directory,
 and how it goes is written there."""
 
-import errno
 import os
 import time
 from typing import Dict, List, Optional
@@ -9,6 +8,7 @@ from typing import Dict, List, Optional
 from jumar.launch.faults import add_line
 from jumar.launch.jobdir.news import Ending, Journal, forget_keys, reserve_result
 from jumar.launch.jobdir.safefile import create_json, write_json
+from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.node import beside, progress
 from jumar.launch.node.given import Given
 from jumar.launch.node.run import NodeRun
@@ -49,6 +49,7 @@ class Attempt(NodeRun):
         self._activated: Optional[Dict[str, str]] = None
         self._python: Optional[Dict[str, str]] = None
         self._ending_at: Optional[float] = None
+        self._log_at = 0
         self._progress = progress.Progress(given.directory)
         self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
@@ -82,7 +83,7 @@ class Attempt(NodeRun):
             os.makedirs(os.path.dirname(self._steps.log), exist_ok=True)
             verdict = self.run_node()
         except OSError as error:
-            failure = _explained(error)
+            failure = self._explained(error)
             return Ending("failed", failure.cause, str(failure), values=failure.values)
         ending = verdict.ending()
         if verdict.cause == "node-lost" and verdict.node == 0 and self._directory.node != 0:
@@ -114,7 +115,11 @@ class Attempt(NodeRun):
             self.team.once(self._prepare_shared)
             return self._prepare_node()
         except OSError as error:
-            raise _explained(error) from error
+            raise self._explained(error) from error
+
+    def _explained(self, error: OSError) -> SetupFailed:
+        trouble = trouble_with(error, self._directory.root)
+        return SetupFailed(trouble.cause, trouble.reason, values=trouble.values)
 
     def _prepare_shared(self) -> None:
         directory, job, request = self._directory, self._job, self._request
@@ -125,6 +130,7 @@ class Attempt(NodeRun):
         if request.staging is not None:
             self._journal.add("inputs")
             staging.bring(request.staging, directory, self._steps, self._given.marks())
+        code.bring_trees(directory, request, self._steps)
         staging.link_data(directory, job)
         platform_files.empty_cache(directory)
         self._warn(self._progress.begin(folder))
@@ -134,6 +140,7 @@ class Attempt(NodeRun):
         troubles: List[str] = []
         folder = code.folder_of(directory, job)
         self._progress.note(folder)
+        self._log_at = _size(directory.log(directory.node, 0))
         if self._python is None:
             variables = {**inherited(), **job.environment, **self._given.marks()}
             self._python = self._install(folder, self._activate(folder, variables))
@@ -225,7 +232,12 @@ class Attempt(NodeRun):
             # Before anybody is told that they run.
             beside.leave_for(self._directory, first.program)
             write_json(
-                self._directory.ranks, {"started_at": time.time(), "pids": list(pids.values())}
+                self._directory.ranks,
+                {
+                    "started_at": time.time(),
+                    "pids": list(pids.values()),
+                    "log_at": self._log_at,
+                },
             )
         except OSError:
             # A full disk: the job may still end well.
@@ -290,13 +302,14 @@ def closed_network() -> Network:
         raise SetupFailed("network", reason, values={"error": words}) from error
 
 
+def _size(path: str) -> int:
+    """0 where nothing was written yet."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
 def _no_room(path: str) -> bool:
     room = os.statvfs(path)
     return room.f_bavail * room.f_frsize < 4096
-
-
-def _explained(error: OSError) -> SetupFailed:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return SetupFailed("disk-full", "no space left on the disk")
-    reason = f"the job directory cannot be used: {error}"
-    return SetupFailed("job-directory", reason, values={"error": str(error)})

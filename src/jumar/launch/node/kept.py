@@ -1,21 +1,22 @@
 """An attempt of a site's job: the supervisor, run by root's program as the job's user.
 
 `--kept DIR --attempt N --descriptors COUNT`, with the channel to the keeper as descriptor 3, what the
-engine tells the attempt as 4 (JSON), and the archive of the code as 5. All of it is written to the job's
+engine tells the attempt as 4 (JSON), and tar files of code and inputs from 5 on. All of it is written to the job's
 own folder, by the user; what the keeper says about the attempt is out of the job's reach."""
 
 import json
 import os
 import socket
 import sys
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Sequence
 
 from jumar.launch.jobdir import claims, news
 from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import read_job, read_request
-from jumar.launch.jobdir.news import Journal
+from jumar.launch.jobdir.news import Ending, Journal
 from jumar.launch.jobdir.safefile import write_json
+from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.node.attempt import Attempt
 from jumar.launch.node.given import Given
 from jumar.launch.prepare.code import ARCHIVE_DESCRIPTOR
@@ -46,10 +47,15 @@ def main(arguments: Sequence[str]) -> int:
     # Before anything that takes time: a stop is then heard.
     control = Control()
     control.watch_keeper(_CHANNEL)
-    _write_down(directory, has_archive=int(count) > _ARCHIVE - _CHANNEL)
-    job, request = read_job(directory), read_request(directory)
+    try:
+        _write_down(directory, has_archive=int(count) > _ARCHIVE - _CHANNEL)
+        job, request = read_job(directory), read_request(directory)
+        _claim(directory)
+    except OSError as error:
+        trouble = trouble_with(error, root)
+        _say(_WORDS + news.words_of(Ending("failed", *trouble[:2], values=trouble.values)))
+        return 1
     control.limit(request.asks_at(), request.ends_at())
-    _claim(directory)
     journal = Journal(directory, job.job_id, None)
     attempt = _KeptAttempt(Given(directory, job, request), control, Tree(None), journal)
     ending = attempt.run_to_the_end()
@@ -67,8 +73,19 @@ def _write_down(directory: JobDir, *, has_archive: bool) -> None:
     """What was told, where an attempt looks for it."""
     with os.fdopen(_TOLD, "rb") as file:
         told: Dict[str, Any] = json.loads(file.read().decode("utf-8"))
-    if has_archive:
-        told["request"]["archive"] = f"{ARCHIVE_DESCRIPTOR}:{_ARCHIVE}"
+    given: List[str] = told.get("given", ["archive"] if has_archive else [])
+    for descriptor, name in enumerate(given, _ARCHIVE):
+        place = f"{ARCHIVE_DESCRIPTOR}:{descriptor}"
+        if name == "archive":
+            told["request"]["archive"] = place
+        else:
+            trees = told["request"].setdefault("trees", {})
+            trees[name.partition(" ")[2]] = place
+    write_told(directory, told)
+
+
+def write_told(directory: JobDir, told: Dict[str, Any]) -> None:
+    """Job, request, stores and plan of staging, as the engine tells them."""
     make_folders(directory)
     write_json(directory.job, told["job"])
     write_json(directory.request, told["request"])

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request
+from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes.control import Control
 from jumar.launch.verdict import SetupFailed
@@ -52,11 +53,29 @@ def bring_code(
         os.rename(aside, folder)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise SetupFailed("disk-full", "no space left on the disk") from error
+            full = trouble_with(error, directory.root)
+            raise SetupFailed(full.cause, full.reason, values=full.values) from error
         raise _not_fetched(error.strerror or str(error)) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return folder
+
+
+def bring_trees(directory: JobDir, request: Request, steps: Steps) -> None:
+    """Unpack the inputs that came as tar files; raises SetupFailed."""
+    for name, archive in request.trees.items():
+        folder = directory.path("inputs", name)
+        if os.path.isdir(folder):
+            continue
+        aside = directory.path(f"inputs.{directory.number}.new")
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            os.makedirs(aside)
+            _unpack(archive, aside, steps.control)
+            os.makedirs(os.path.dirname(folder), exist_ok=True)
+            os.rename(aside, folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def folder_of(directory: JobDir, job: Job) -> str:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, cast
 
-from jumar.errors import BadInput
 from jumar.hub.address import SCHEME, Address, parse
 from jumar.hub.checkouts import pinned
 from jumar.hub.reading import commit_of
@@ -27,12 +27,6 @@ def with_hub_files(site: Site, user: UserRecord, spec: JobSpec) -> JobSpec:
     named = {name: url for name, url in spec.inputs.items() if url.startswith(SCHEME)}
     if code is None and not named:
         return spec
-    if named and site.unix is not None:
-        # There a job has rights of its own, and none in the server's folders.
-        raise BadInput(
-            "inputs: hub:// inputs are not available on a site yet",
-            hint="fetch them in the script: huggingface_hub with HF_ENDPOINT, or git clone",
-        )
     values: dict[str, Any] = spec.dump()
     told: dict[str, str] = {}
     if code is not None:
@@ -40,9 +34,15 @@ def with_hub_files(site: Site, user: UserRecord, spec: JobSpec) -> JobSpec:
         values["code"] = {"archive": _archive(site, repo, address)}
         told[CODE_VARIABLE] = str(address)
     for name, url in named.items():
-        address, repo = _found(site, user, url)
-        folder = site.hub.checkouts.folder(repo, address.revision, address.path)
-        values["inputs"][name] = str(folder)
+        if site.unix is None:
+            address, repo = _found(site, user, url)
+            folder = site.hub.checkouts.folder(repo, address.revision, address.path)
+            values["inputs"][name] = str(folder)
+        else:
+            # There a job has no right to the server's folders, and its user's alone to the hub.
+            address, repo = _found(site, replace(user, role="member"), url)
+            site.hub.checkouts.tar(repo, address.revision, address.path)
+            values["inputs"][name] = str(address)
         told[f"{INPUT_VARIABLE}{name}"] = str(address)
     values["environment"] = {**values.get("environment", {}), **told}
     return validate_spec(values, source="job")

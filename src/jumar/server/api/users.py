@@ -1,7 +1,7 @@
 """Users, their passwords and sessions over REST; their tokens are in `tokens.py`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
@@ -114,7 +114,14 @@ async def create_user(request: Request, site: SiteOf, credentials: Credentials) 
 def known_users(site: Site) -> Sequence[UserRecord]:
     """Everyone, with the roles that they have now."""
     known = site.accounts.users()
-    return known if site.unix is None else site.unix.with_admins(known)
+    if site.unix is not None:
+        known = site.unix.with_admins(known)
+    disk = site.service.disk
+    return (
+        [replace(user, disk_bytes=disk.of(user.name)) for user in known]
+        if disk.limit_bytes
+        else known
+    )
 
 
 @router.get("/users", response_model=list[UserRecord], summary="List users")

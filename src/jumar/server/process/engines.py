@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from jumar.devices.cards import inventory
 from jumar.engine.base import Engine
@@ -13,6 +14,7 @@ from jumar.engine.modelarts.engine import ModelArtsEngine
 from jumar.engine.shared.files import Stages
 from jumar.engine.shared.mounts import Mounts
 from jumar.engine.site.engine import SiteEngine
+from jumar.engine.site.slurm import SiteSlurmEngine
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import HomeUnusable
 from jumar.jobs.engines import Engines
@@ -32,8 +34,10 @@ def engines_of(
     shared: RootSite | None,
     unix: UnixPeople | None,
     hub: HubVariables,
+    tree_of: Callable[[str, str], Path],
 ) -> Engines:
-    """Those of this server; `shared` and `unix` are those of a site."""
+    """Those of this server; `shared` and `unix` are those of a site, whose jobs have inputs of the hub by
+    `tree_of`."""
     if not sys.platform.startswith("linux"):
         raise HomeUnusable(
             f"the server runs jobs on Linux only, not on {sys.platform}",
@@ -44,7 +48,7 @@ def engines_of(
     far = partial(_stages, settings, stores, elsewhere)
     near = partial(_stages, settings, stores, hub)
     makers: dict[str, Callable[[], Engine]] = {
-        "local": lambda: _local(settings, near(), shared, unix),
+        "local": lambda: _local(settings, near(), shared, unix, tree_of),
         "slurm": lambda: SlurmEngine(settings.home, stages=far()),
         "kubernetes": lambda: KubernetesEngine(
             settings.home, cluster_options(settings.kubernetes), stages=far()
@@ -52,8 +56,9 @@ def engines_of(
         "modelarts": lambda: ModelArtsEngine(settings.home, partial(load_account, settings.home)),
     }
     names = settings.engines or ("local",)
-    if shared is not None:
-        makers = {"local": makers["local"]}
+    if shared is not None and unix is not None:
+        slurm = partial(SiteSlurmEngine, shared, settings.home, unix.account_of)
+        makers = {"local": makers["local"], "slurm": lambda: slurm(stages=far())}
     elif has_account(settings.home):
         # A server that `jumar run --engine modelarts` started may be started again by hand, and its jobs go on.
         names = tuple(dict.fromkeys((*names, "modelarts")))
@@ -61,7 +66,7 @@ def engines_of(
         if name not in makers:
             raise HomeUnusable(
                 f"the engine {name!r} is not offered here",
-                hint="engines: local; slurm, kubernetes and modelarts for a person's own server",
+                hint="engines: local and slurm; kubernetes and modelarts for a person's own server",
             )
     return Engines(*(makers[name]() for name in names))
 
@@ -81,7 +86,11 @@ def _stages(settings: Settings, stores: UserStores, hub: HubVariables) -> Stages
 
 
 def _local(
-    settings: Settings, stages: Stages, shared: RootSite | None, unix: UnixPeople | None
+    settings: Settings,
+    stages: Stages,
+    shared: RootSite | None,
+    unix: UnixPeople | None,
+    tree_of: Callable[[str, str], Path],
 ) -> LocalEngine:
     cards = inventory(cpu_slots=settings.cpu_slots, sim_cards=settings.sim_cards)
     mounts = Mounts(settings.mounts)
@@ -94,6 +103,7 @@ def _local(
             stages=stages,
             mounts=mounts,
             network=settings.job_network,
+            tree_of=tree_of,
         )
     return LocalEngine(
         settings.home, cards, stages=stages, mounts=mounts, network=settings.job_network

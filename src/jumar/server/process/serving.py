@@ -146,7 +146,9 @@ def _site(
         HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
         _upstream(settings),
     )
-    engines = engines_of(settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub))
+    engines = engines_of(
+        settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub), hub.tree_of
+    )
     accounts = Accounts(database)
     sender = Sender()
     notices = Notices(
@@ -163,6 +165,7 @@ def _site(
             user=settings.user_limit or None,
             running=settings.running_limit or None,
             queue=settings.queue_limit or None,
+            disk_bytes=settings.disk_quota_gb * 10**9,
             time=TimeLimits(settings.default_time_limit_s, settings.longest_time_limit_s),
         ),
         half_life_days=settings.half_life_days,
@@ -170,6 +173,7 @@ def _site(
         sweep=_sweep_plan(settings),
         on_news=notices.job_news,
         on_warning=notices.sweep_ahead,
+        other_bytes=hub.used_bytes,
     )
     try:
         if shared is None:

@@ -11,8 +11,9 @@ from jumar.errors import BadInput, UserNotFound
 from jumar.server.api.tokens import revoke_token
 from jumar.server.api.users import known_users, reset_password, set_role
 from jumar.server.edge.auth import Admin, token_of
-from jumar.server.edge.site import SiteOf
+from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.render import render
+from jumar.spec.amounts import bytes_text
 from jumar.spec.people import GivenPassword
 
 router = APIRouter(prefix="/admin/users")
@@ -37,9 +38,18 @@ async def user_page(request: Request, site: SiteOf, user: Admin, name: str) -> R
             "tokens": site.accounts.tokens.of(name, token_of(request)),
             "quota": site.service.quotas.of(name),
             "usual": site.service.limits.user,
+            "disk": _disk(site, name),
         }
 
     return render(request, "user.html", await run_in_threadpool(look), user=user)
+
+
+def _disk(site: Site, name: str) -> dict[str, str] | None:
+    """What they take and may take, where that is limited."""
+    use = site.service.disk
+    if not use.limit_bytes:
+        return None
+    return {"used": bytes_text(use.of(name)), "limit": bytes_text(use.limit_bytes)}
 
 
 @router.post("/{name}/quota")

@@ -12,6 +12,7 @@ import sys
 from typing import Any, Dict, Iterator, List, Optional
 
 from jumar_start import manifest, randomness, whole
+from jumar_start.advance import ADVANCE
 from jumar_start.agreement import Agreement, group
 from jumar_start.leaving import leave
 from jumar_start.stopping import Stopping
@@ -29,8 +30,10 @@ class _Fit:
         self.trainer = trainer
         self.folder = os.path.join(os.environ["JUMAR_CKPT_DIR"], "lightning", str(_Fit.calls))
         self.agreement = Agreement()
+        self.name = f"lightning#{_Fit.calls}"
         self.begin: Optional[Dict[str, Any]] = None
         self.resumed: Optional[Dict[str, Any]] = None
+        self.is_begun = False
         _Fit.calls += 1
 
     def newest(self) -> Optional[str]:
@@ -186,6 +189,10 @@ def _hook_loops(package: str, stopping: Stopping) -> None:
     def start_on(self: Any, data_fetcher: Any) -> None:
         start(self, data_fetcher)
         current = _Fit.current
+        if current is not None and not current.is_begun:
+            # Each epoch starts here, the resumed one first.
+            current.is_begun = True
+            ADVANCE.resumed(current.name, current.trainer.global_step)
         if current is not None and current.resumed is not None:
             resumed, current.resumed = current.resumed, None
             _go_on(resumed, data_fetcher, self.batch_progress.current.ready)
@@ -194,6 +201,8 @@ def _hook_loops(package: str, stopping: Stopping) -> None:
     def end_asked(self: Any, data_fetcher: Any) -> None:
         end(self, data_fetcher)
         current = _Fit.current
+        if current is not None:
+            ADVANCE.stepped(current.name, current.trainer.global_step)
         if current is None or not current.agreement.any_asked(stopping.asked()):
             return
         # Resumed from behind an epoch's last batch Lightning would do steps too many.

@@ -21,6 +21,15 @@ class Run:
         self.number = _CALLS.get(self.folder, 0)
         _CALLS[self.folder] = self.number + 1
 
+    @property
+    def name(self) -> str:
+        """Tells it from the other calls of this script."""
+        return f"{os.path.basename(self.folder)[-80:]}#{self.number}"
+
+    def step(self, path: str) -> int:
+        """The number of a checkpoint."""
+        return self._step(os.path.basename(path))
+
     def begin(self, is_first_rank: bool) -> Optional[str]:
         """The newest complete checkpoint of this call, made before this process began."""
         job = os.environ.get("JUMAR_JOB_ID", "")

@@ -7,9 +7,11 @@ that of the host, which is what a rank loses with its data."""
 import os
 import time
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, Callable, List, Optional
 
+from jumar_start.advance import ADVANCE
 from jumar_start.beside import quietly
+from jumar_start.stopping import is_first
 
 FOLDER = "steps"
 _EVERY_S = 1.0
@@ -63,16 +65,42 @@ class _Clock:
 @quietly
 def install(module: ModuleType) -> None:
     """`module`: the one that has torch's `Optimizer`."""
-    rank = os.environ.get("RANK") or os.environ.get("RANK_ID") or ""
-    ranks = os.environ.get("WORLD_SIZE") or os.environ.get("RANK_SIZE") or "1"
-    if not rank.isdigit() or not ranks.isdigit() or int(ranks) < 2:
-        return
     # Torch before 2.0 has none.
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is None:
+        return
+    if is_first(os.environ):
+        register(_counting())
+    rank = os.environ.get("RANK") or os.environ.get("RANK_ID") or ""
+    ranks = os.environ.get("WORLD_SIZE") or os.environ.get("RANK_SIZE") or "1"
+    if not rank.isdigit() or not ranks.isdigit() or int(ranks) < 2:
         return
     folder = os.path.join(os.environ["JUMAR_JOB_DIR"], FOLDER)
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"rank{int(rank)}.txt")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    register(_Clock(os.open(path, flags, 0o644)).after_step)
+    register(_not_compiled(_Clock(os.open(path, flags, 0o644)).after_step))
+
+
+def _counting() -> Callable[..., None]:
+    """Counts the steps of the optimizer that is the first to step: one of several speaks for all."""
+    first: List[int] = []
+
+    def count(optimizer: Any, *_: Any) -> None:
+        if not first:
+            first.append(id(optimizer))
+        if first[0] == id(optimizer):
+            ADVANCE.optimized()
+
+    return _not_compiled(count)
+
+
+def _not_compiled(hook: Callable[..., None]) -> Callable[..., None]:
+    """torch.compile does not look into it: else it warns of the clock, and compiles again as the count grows."""
+
+    def called(*args: Any) -> None:
+        hook(*args)
+
+    # What torch.compiler.disable does, which takes a second to import.
+    called._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return called

@@ -7,6 +7,8 @@ import os
 import stat
 from typing import Any
 
+from jumar_start.advance import ADVANCE
+
 
 def install(serialization: Any) -> None:
     """Replace it in the module that has just been imported."""
@@ -29,9 +31,12 @@ def install(serialization: Any) -> None:
             if not _has_no_room(error):
                 raise
         else:
+            ADVANCE.saved(target)
             return None
         # No place for two: as torch does it.
-        return save(obj, f, *args, **options)
+        done = save(obj, f, *args, **options)
+        ADVANCE.saved(target)
+        return done
 
     serialization.save = save_aside
 

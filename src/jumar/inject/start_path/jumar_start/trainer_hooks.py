@@ -8,6 +8,7 @@ import sys
 from typing import Any, Dict, Optional
 
 from jumar_start import exact_data, manifest
+from jumar_start.advance import ADVANCE
 from jumar_start.agreement import Agreement
 from jumar_start.leaving import leave
 from jumar_start.own_runs import Run
@@ -40,6 +41,7 @@ def install(trainer_module: Any) -> None:
             _say(self, f"resumes from {found}")
             resume_from_checkpoint = found
             notes.resume(_data_notes(found, self.args.process_index))
+        ADVANCE.resumed(run.name, 0 if found is None else run.step(found))
         saver = saver_class(self, notes, stopping, run)
         self.add_callback(saver)
         try:
@@ -63,6 +65,7 @@ class _Saving:
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         """Have it saved if the platform asks."""
+        ADVANCE.stepped(self._run.name, state.global_step)
         if not self._leaves and self._agreement.any_asked(self._stopping.asked()):
             self._leaves = True
         if self._leaves:

@@ -1,0 +1,88 @@
+"""Attempts whose start does not work: it is tried again, told on the job meanwhile, and given up in the end."""
+
+import time
+from dataclasses import dataclass, replace
+
+from jumar.engine.base import Attempt, Observation, StartHindered
+from jumar.launch.jobdir.trouble import trouble_with
+from jumar.spec.causes import Cause, Values, known
+from jumar.spec.states import AttemptState
+from jumar.spec.text import storable
+
+START_LIMIT_S = 600.0
+"""So long a start is tried where the attempt holds cards meanwhile."""
+QUEUE_LIMIT_S = 86400.0
+"""And so long where the cluster of a queue does not take it, which holds none."""
+_MOST_WORDS = 500
+
+
+@dataclass
+class _Trouble:
+    since: float
+    cause: Cause
+    values: Values
+    is_sure: bool
+    """Whether the engine knows that it was not started."""
+
+
+class Hindered:
+    """For one thread. What is known of an attempt ends with its start, or with its job."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._troubles: dict[tuple[str, int], _Trouble] = {}
+
+    def met(self, attempt: Attempt, error: Exception) -> None:
+        """Its start did not work."""
+        cause, values = _why(attempt, error)
+        before = self._troubles.get((attempt.job_id, attempt.number))
+        since = time.monotonic() if before is None else before.since
+        self._troubles[attempt.job_id, attempt.number] = _Trouble(
+            since, cause, values, isinstance(error, StartHindered)
+        )
+
+    def over(self, job_id: str, number: int) -> None:
+        """It works, or nobody wants it any more."""
+        self._troubles.pop((job_id, number), None)
+
+    def is_given_up(self, attempt: Attempt) -> bool:
+        """Whether it was tried for long enough."""
+        found = self._troubles.get((attempt.job_id, attempt.number))
+        return found is not None and time.monotonic() - found.since > self._limit_s
+
+    def is_hindered(self, job_id: str, number: int) -> bool:
+        """Whether the last try did not work."""
+        return (job_id, number) in self._troubles
+
+    def unbegun(self, attempt: Attempt, state: AttemptState) -> Observation | None:
+        """The end of an attempt that somebody asks to end before it could begin. None where there may
+        be something to ask: an engine that did not answer, or a start that works."""
+        found = self._troubles.get((attempt.job_id, attempt.number))
+        if found is None or not found.is_sure:
+            return None
+        return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
+
+    def corrected(self, seen: Observation) -> Observation:
+        """An engine sees only that nothing runs yet; here it is known why."""
+        found = self._troubles.get((seen.job_id, seen.number))
+        if found is None or seen.state is not AttemptState.STARTING or seen.cause is not None:
+            return seen
+        if time.monotonic() - found.since > self._limit_s:
+            return replace(
+                seen, state=AttemptState.FAILED, cause=found.cause, values=found.values, reason=None
+            )
+        values = {**found.values, "limit_s": f"{self._limit_s:g}"}
+        return replace(seen, cause=found.cause, values=values, reason=None)
+
+
+def _why(attempt: Attempt, error: Exception) -> tuple[Cause, Values]:
+    if isinstance(error, OSError):
+        cause, _, values = trouble_with(error, str(attempt.directory))
+        found, said = known(cause, values)
+    elif isinstance(error, StartHindered):
+        found, said = error.cause, error.values
+    else:
+        found, said = None, {}
+    if found is None:
+        return Cause.START_FAILS, {"error": storable(str(error))[:_MOST_WORDS]}
+    return found, said

@@ -1,0 +1,110 @@
+"""A site gives jobs to Slurm as the people who submit them, through root's program."""
+
+import json
+import pwd
+import shutil
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from tests.site.conftest import Host, until
+from tests.slurm import Cluster, running_cluster
+
+pytestmark = pytest.mark.full
+LIMIT_S = 240.0
+_ENDS = ("succeeded", "failed", "stopped", "lost", "timed-out")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Generator[Cluster]:
+    with running_cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def slurm_site(host: Host, cluster: Cluster) -> Host:
+    conf = cluster.environ["SLURM_CONF"]
+    host.configure(slurm=True, variables={"SLURM_CONF": conf})
+    host.start_server(JUMAR_ENGINE="local,slurm", SLURM_CONF=conf)
+    return host
+
+
+def _submit(site: Host, user: str, *command: str, options: tuple[str, ...] = ()) -> str:
+    folder = site.home(user) / "work"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    shutil.chown(folder, user, user)
+    words = ["run", "--engine", "slurm", "--json", *options, "--", *command]
+    return json.loads(site.jumar(user, *words, folder=folder)[1])["id"]
+
+
+def _until(site: Host, user: str, job: str, *states: str) -> dict[str, Any]:
+    def found() -> dict[str, Any] | None:
+        record = json.loads(site.jumar(user, "show", job, "--json")[1])
+        if record["state"] in _ENDS and record["state"] not in states:
+            log = (site.top / "server.log").read_text()[-3000:]
+            raise AssertionError((record, log, site.log.read_text()[-2000:]))
+        return record if record["state"] in states else None
+
+    return until(found, f"{job} is {states}", LIMIT_S)
+
+
+def test_each_job_is_one_of_its_own_user(slurm_site: Host, cluster: Cluster) -> None:
+    command = ("sh", "-c", "id -un; touch made")
+    jobs = {user: _submit(slurm_site, user, *command) for user in slurm_site.users[:2]}
+    for user, job in jobs.items():
+        _until(slurm_site, user, job, "succeeded")
+        log = slurm_site.jumar(user, "logs", job)[1]
+        assert log.split() == [user]
+        made = slurm_site.home(user) / "work/made"
+        assert made.stat().st_uid == pwd.getpwnam(user).pw_uid
+        work = slurm_site.state / "jobs" / job / "work"
+        assert work.stat().st_uid == pwd.getpwnam(user).pw_uid
+        rows = cluster.call("squeue", "-h", "--states=all", f"--name=jumar-{job}", "-o", "%u")
+        assert set(rows.split()) <= {user}
+    ann, ben = jobs
+    code, _, error = slurm_site.jumar(ben, "show", jobs[ann], check=False)
+    assert code != 0, error
+    slurm_site.jumar(ann, "jobs", "rm", "--yes", jobs[ann])
+    until(lambda: not (slurm_site.state / "jobs" / jobs[ann]).exists(), "its files are gone")
+
+
+def test_a_running_and_a_waiting_job_are_stopped(slurm_site: Host, cluster: Cluster) -> None:
+    ann = slurm_site.users[0]
+    running = _submit(slurm_site, ann, "sleep", "600")
+    waiting = _submit(slurm_site, ann, "true", options=("--name", "later"))
+    _until(slurm_site, ann, running, "running", "starting")
+    slurm_site.jumar(ann, "stop", running, waiting)
+    _until(slurm_site, ann, running, "stopped")
+    _until(slurm_site, ann, waiting, "stopped", "succeeded")
+    until(lambda: not cluster.call("squeue", "-h", "-u", ann).strip(), "nothing is left", LIMIT_S)
+
+
+def test_what_slurm_refuses_is_told_on_the_job(slurm_site: Host) -> None:
+    ann = slurm_site.users[0]
+    file = slurm_site.home(ann) / "job.yaml"
+    file.write_text("name: x\ncommand: [echo, hi]\nslurm: {partition: nowhere}\n")
+    shutil.chown(file, ann, ann)
+    words = ["run", "--engine", "slurm", "--json", "-f", str(file)]
+    job = json.loads(slurm_site.jumar(ann, *words, folder=slurm_site.home(ann))[1])["id"]
+    ended = _until(slurm_site, ann, job, "failed")
+    assert ended["cause"] == "start-refused"
+    assert "invalid partition" in ended["values"]["error"].lower()
+
+
+def test_a_row_of_somebody_else_is_not_believed(slurm_site: Host, cluster: Cluster) -> None:
+    """Ben gives a job of his the comment of Ann's: hers ends as she ends it."""
+    ann, ben = slurm_site.users[:2]
+    job = _submit(slurm_site, ann, "sleep", "600")
+    record = _until(slurm_site, ann, job, "running")
+    comment = cluster.call("squeue", "-h", f"--name=jumar-{job}", "-O", "Comment:200").strip()
+    assert comment.startswith(f"jumar:{job}:1:")
+    forged = ["sbatch", f"--comment={comment}", f"--job-name=jumar-{job}", "--wrap", "false"]
+    command = [*slurm_site.identity(ben), *forged, "--output=/dev/null", "--chdir=/"]
+    cluster.call(*command)
+    until(
+        lambda: "FAILED" in cluster.call("squeue", "-h", "--states=all", "-u", ben, "-o", "%T"),
+        "his job has failed",
+        LIMIT_S,
+    )
+    slurm_site.jumar(ann, "stop", job)
+    assert _until(slurm_site, ann, job, "stopped")["attempt"] == record["attempt"] == 1
