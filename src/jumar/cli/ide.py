@@ -14,7 +14,7 @@ from jumar.cli.ide_files import (
     pycharm_text,
     vscode_text,
 )
-from jumar.cli.output import say
+from jumar.cli.output import note, say
 from jumar.errors import BadInput
 from jumar.wholefile import write_whole
 
@@ -79,12 +79,12 @@ def pycharm(device: str, project: Path, only_print: bool, to: Path | None) -> No
         return
     for name, configuration in configurations.items():
         _write(project / ".idea" / "runConfigurations" / name, configuration)
-    say("the commands are among the project's run configurations, in the folder jumar")
+    note("the commands are among the project's run configurations, in the folder jumar")
     folders = [to] if to is not None else pycharm_folders(Path.home(), os.environ)
     for folder in folders:
         _write(folder / "tools" / "jumar.xml", text)
     if folders:
-        say("restart PyCharm; they are under Tools > External Tools > jumar, too")
+        note("restart PyCharm; they are under Tools > External Tools > jumar, too")
 
 
 @command.command()
@@ -110,7 +110,7 @@ def vscode(device: str, only_print: bool, project: Path) -> None:
         print(text, end="")
         return
     _write(path, text)
-    say("the commands are under Terminal > Run Task")
+    note("the commands are under Terminal > Run Task")
 
 
 def _write(path: Path, text: str) -> None:
