@@ -354,7 +354,9 @@ def test_a_server_started_after_a_login_has_the_engine_whoever_starts_it(tmp_pat
     def names(engine: str = "local") -> tuple[str, ...]:
         settings = Settings(home=tmp_path, engine=engine)
         stores = UserStores(tmp_path)
-        return engines_of(settings, stores, None, None, lambda _: {}, lambda *_: tmp_path).names
+        return engines_of(
+            settings, stores, None, None, lambda _: {}, lambda _job, _url: tmp_path
+        ).names
 
     assert names() == ("local",)
     known = new_account(
