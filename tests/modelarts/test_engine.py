@@ -353,7 +353,10 @@ def test_a_bad_network_loses_no_job_and_makes_none_twice(
 def test_a_server_started_after_a_login_has_the_engine_whoever_starts_it(tmp_path: Path) -> None:
     def names(engine: str = "local") -> tuple[str, ...]:
         settings = Settings(home=tmp_path, engine=engine)
-        return engines_of(settings, UserStores(tmp_path), None, None, lambda _: {}).names
+        stores = UserStores(tmp_path)
+        return engines_of(
+            settings, stores, None, None, lambda _: {}, lambda _job, _url: tmp_path
+        ).names
 
     assert names() == ("local",)
     known = new_account(
