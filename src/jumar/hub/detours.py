@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from jumar.errors import Unavailable
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -78,10 +79,16 @@ class _Encrypted(urllib.request.HTTPSHandler):
 
 
 def _connected(host: str, port: int, limit_s: float | None, near: bool) -> socket.socket:
+    failed: Exception = _refused(host)
     for address in _addresses(host, port):
-        if _is_allowed(address, near):
+        if not _is_allowed(_carried(address), near):
+            continue
+        try:
             return socket.create_connection((str(address), port), timeout=limit_s)
-    raise _refused(host)
+        except OSError as error:
+            # A name may have addresses that are not reached from here: often those of IPv6.
+            failed = error
+    raise failed
 
 
 def _is_allowed(address: _Address, near: bool) -> bool:
@@ -96,20 +103,28 @@ def _is_allowed(address: _Address, near: bool) -> bool:
 
 def _addresses(host: str, port: int | None) -> list[_Address]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    made = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
-    return [getattr(one, "ipv4_mapped", None) or one for one in made]
+    return [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+
+
+def _carried(address: _Address) -> _Address:
+    """The IPv4 address that one of IPv6 leads to, where it is made of one; else itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def _all_global(host: str) -> bool:
     try:
-        return all(one.is_global for one in _addresses(host, None))
+        return all(_carried(one).is_global for one in _addresses(host, None))
     except OSError:
         return True
 
 
 def _is_inside_by_name(host: str) -> bool:
     try:
-        return not ipaddress.ip_address(host).is_global
+        return not _carried(ipaddress.ip_address(host)).is_global
     except ValueError:
         return host.lower().rstrip(".").endswith("localhost")
 
