@@ -8,10 +8,12 @@ import json
 import os
 import re
 import secrets
+import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -171,7 +173,9 @@ class Upstream:
 
     def distrust(self, told: Told) -> None:
         """What came was something else: for a while nobody gets it, not in parts either."""
-        self._wrong[told.etag] = time.monotonic() + _WRONG_S
+        now = time.monotonic()
+        still = {etag: until for etag, until in self._wrong.items() if until > now}
+        self._wrong = {**still, told.etag: now + _WRONG_S}
 
     def is_distrusted(self, told: Told) -> bool:
         """Whether it was, a moment ago."""
@@ -223,9 +227,28 @@ def next_part(got: Any, most: int) -> bytes:
     """What has come of an answer, nothing at its end; Unavailable where it was cut or nothing comes. Never
     waits for more: an answer that trickles would hold its thread for ever."""
     try:
-        return cast("bytes", got.read1(most))
+        part = cast("bytes", got.read1(most))
     except (OSError, HTTPException, ValueError) as error:
-        raise Unavailable("the other hub broke off its answer", hint="try again") from error
+        raise _broke_off() from error
+    # Of an answer with a length the library takes an early end for a good one.
+    if not part and getattr(got, "length", None):
+        raise _broke_off()
+    return part
+
+
+def _broke_off() -> Unavailable:
+    return Unavailable("the other hub broke off its answer", hint="try again")
+
+
+def hang_up(got: Any) -> None:
+    """Have no more of an answer: a thread that waits for its next part goes on at once. To close it would wait
+    for that thread."""
+    # At its end it has let go of the connection already.
+    with (
+        suppress(OSError, ValueError, AttributeError),
+        socket.socket(fileno=os.dup(got.fileno())) as wire,
+    ):
+        wire.shutdown(socket.SHUT_RDWR)
 
 
 def _all_of(got: Any) -> bytes:

@@ -7,7 +7,7 @@ from jumar.errors import JumarError, Unavailable
 from jumar.hub.names import PLURALS, Kind
 from jumar.hub.reading import EntryNotFound
 from jumar.hub.repositories import RepoNotFound
-from jumar.hub.upstream import Keeping, Told, Upstream, next_part
+from jumar.hub.upstream import Keeping, Told, Upstream, hang_up, next_part
 from jumar.server.hub.call import (
     BLOCK_BYTES,
     Call,
@@ -135,7 +135,8 @@ async def _pass_on(
         async with call.while_there():
             await _relay(call, upstream, got, told, keeping)
     finally:
-        got.close()
+        hang_up(got)
+        await in_thread(got.close)
         if keeping is not None:
             keeping.close()
 
