@@ -6,6 +6,7 @@ from markdown_it.rules_inline import StateInline
 from markupsafe import Markup
 
 _BEGIN, _END = "<!--", "-->"
+_KNOWN = "jumar_comment_end"
 
 
 def render_readme(text: str) -> Markup:
@@ -16,24 +17,39 @@ def render_readme(text: str) -> Markup:
 def _comment_lines(state: StateBlock, start: int, last: int, silent: bool) -> bool:
     """A comment that has its lines for itself."""
     begin = state.bMarks[start] + state.tShift[start]
-    end = state.src.find(_END, begin + len(_BEGIN))
-    if not state.src.startswith(_BEGIN, begin) or end < 0:
+    if not state.src.startswith(_BEGIN, begin):
         return False
-    line = start + state.src.count("\n", begin, end)
-    if line >= last or state.src[end + len(_END) : state.eMarks[line]].strip():
+    end = _end(state, begin + len(_BEGIN))
+    if not 0 <= end <= state.eMarks[last - 1]:
+        return False
+    # From here on each letter is looked at once more at most: what comes back true is passed over.
+    line_end = state.src.find("\n", end)
+    if state.src[end + len(_END) : line_end if line_end >= 0 else None].strip():
         return False
     if not silent:
-        state.line = line + 1
+        state.line = start + state.src.count("\n", begin, end) + 1
     return True
 
 
 def _comment_inside(state: StateInline, silent: bool) -> bool:
     """A comment within a line."""
-    end = state.src.find(_END, state.pos + len(_BEGIN), state.posMax)
-    if not state.src.startswith(_BEGIN, state.pos) or end < 0:
+    if not state.src.startswith(_BEGIN, state.pos):
+        return False
+    end = _end(state, state.pos + len(_BEGIN))
+    if not 0 <= end <= state.posMax - len(_END):
         return False
     state.pos = end + len(_END)
     return True
+
+
+def _end(state: StateBlock | StateInline, start: int) -> int:
+    """Where the comment ends; -1 where it does not. Remembered: a README of nothing but beginnings would be
+    searched to its end for each of them."""
+    src, known = state.env.get(_KNOWN, ("", 0))
+    if src is not state.src or 0 <= known < start:
+        known = state.src.find(_END, start)
+        state.env[_KNOWN] = (state.src, known)
+    return known
 
 
 _markdown = MarkdownIt("commonmark", {"html": False}).enable("table")

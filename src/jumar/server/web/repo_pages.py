@@ -30,7 +30,6 @@ _SHOWN_BYTES = 128 << 10
 _MOST_ENTRIES = 1000
 # A browser must not take what anybody pushed for a page of ours.
 _SANDBOXED = {"Content-Security-Policy": "default-src 'none'; sandbox"}
-# HTML in a README is shown as text; links to scripts are left out by the library.
 
 
 @dataclass(frozen=True, slots=True)
