@@ -51,6 +51,8 @@ def test_from_files_to_a_published_model(jumar: Jumar, tmp_path: Path) -> None:
     (data / "sub").mkdir(parents=True)
     (data / "a.txt").write_text("secret row")
     (data / "sub/b.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "newer").mkdir()
+    (tmp_path / "newer/b.csv").write_text("a,b\n3,4\n")
     made = json.loads(jumar("repo", "import", "rows", "--private", "--json").stdout)
     assert made["kind"] == "dataset"
     again = json.loads(jumar("repo", "import", "rows", "--json").stdout)
@@ -120,6 +122,11 @@ def _read_like_a_store(jumar: Jumar, tmp_path: Path, place: str, commit: str) ->
     assert "copied 0 files" in jumar("data", "pull", place, "pulled").stdout
     jumar("data", "cp", f"{place}:sub", "obs://row-hub/sub")
     assert jumar("data", "cat", "obs://row-hub/sub/b.csv").stdout == "a,b\n1,2\n"
+    # Of an older commit, in the same size: the time of a commit says nothing about a copy.
+    jumar("repo", "upload", "dataset", "rows", "newer/b.csv", "sub")
+    for revision, rows in (("main", "a,b\n3,4\n"), (commit, "a,b\n1,2\n")):
+        jumar("data", "cp", f"{place}@{revision}:sub", "obs://row-hub/sub")
+        assert jumar("data", "cat", "obs://row-hub/sub/b.csv").stdout == rows
     for wrong in ("hub://model/nobody/none", f"{place}@none", f"{place}:none", "hub://x"):
         jumar("data", "cp", wrong, "none", rc=2)
     assert "jumar repo upload" in jumar("data", "cp", "pulled", place, rc=2).stderr

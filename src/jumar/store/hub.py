@@ -84,20 +84,17 @@ class HubStore:
         """A part of a file."""
         end = "" if length is None else str(start + length - 1)
         with self._get(self._file(key), {"Range": f"bytes={start}-{end}"}) as answer:
-            return answer.read()
+            return self._part(answer)
 
     def fetch(self, entry: Entry, file: BinaryIO, seen: Callable[[int], None]) -> None:
         """All of a file, which is what its name in the repository says, or Damaged."""
         is_lfs = len(entry.etag) == 64
         digest = hashlib.sha256() if is_lfs else hashlib.sha1(b"blob %d\0" % entry.size)
         with self._get(self._file(entry.key), {}) as answer:
-            try:
-                while block := answer.read(_BLOCK_BYTES):
-                    file.write(block)
-                    digest.update(block)
-                    seen(len(block))
-            except http.client.HTTPException as error:
-                raise StoreAway(f"{self.name}{entry.key} broke off", hint="try again") from error
+            while block := self._part(answer, _BLOCK_BYTES):
+                file.write(block)
+                digest.update(block)
+                seen(len(block))
         if digest.hexdigest() != entry.etag:
             raise Damaged(f"{self.name}{entry.key}: what arrived is not what the repository has")
 
@@ -169,7 +166,7 @@ class HubStore:
         try:
             while address:
                 with self._get(address, {}) as answer:
-                    found += cast("list[dict[str, Any]]", json.loads(answer.read()))
+                    found += cast("list[dict[str, Any]]", json.loads(self._part(answer)))
                     more = _NEXT.search(answer.headers.get("Link") or "")
                 link = urlsplit(more[1]) if more else None
                 address = f"{link.path}?{link.query}" if link else ""
@@ -185,7 +182,7 @@ class HubStore:
 
     def _json(self, address: str) -> dict[str, Any]:
         with self._get(address, {}) as answer:
-            return cast("dict[str, Any]", json.loads(answer.read()))
+            return cast("dict[str, Any]", json.loads(self._part(answer)))
 
     @contextmanager
     def _get(self, address: str, headers: dict[str, str]) -> Generator[http.client.HTTPResponse]:
@@ -197,15 +194,26 @@ class HubStore:
             try:
                 connection.request("GET", address, headers={**headers, **own})
                 answer = connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                raise self._broke_off(error) from error
+            # What fails from here on may be the disk that it is written to.
+            with answer:
                 if answer.status >= 400:
                     raise self._refused(answer)
                 yield answer
-            except (OSError, http.client.HTTPException) as error:
-                raise StoreAway(f"{self.name[:-1]}: the server broke off: {error}") from error
+
+    def _part(self, answer: http.client.HTTPResponse, most: int | None = None) -> bytes:
+        try:
+            return answer.read(most)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._broke_off(error) from error
+
+    def _broke_off(self, error: Exception) -> StoreAway:
+        return StoreAway(f"{self.name[:-1]}: the server broke off: {error}")
 
     def _refused(self, answer: http.client.HTTPResponse) -> Exception:
         try:
-            words = str(json.loads(answer.read(1 << 16))["error"])
+            words = str(json.loads(self._part(answer, 1 << 16))["error"])
         except (ValueError, KeyError, TypeError):
             words = f"the server answers {answer.status}"
         if answer.status in (401, 404):

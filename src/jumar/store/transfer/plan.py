@@ -163,12 +163,14 @@ def is_unchanged(source: Store, entry: Entry, target: Store, found: Entry | None
     if found is None or entry.size != found.size:
         return False
     up = isinstance(target, ObjectStore)
-    if isinstance(source, ObjectStore | HubStore):
+    if isinstance(source, HubStore):
+        # A commit may be older than what was copied from another one, and its names are not a store's: there
+        # is nothing to compare by, unless the copy got the commit's own moment.
+        return not up and abs(entry.mtime - found.mtime) < 1e-6
+    if isinstance(source, ObjectStore):
         if up:
             same = entry.etag == found.etag and names_content(entry.etag)
             return same or found.mtime >= entry.mtime
-        if isinstance(source, HubStore):
-            return abs(entry.mtime - found.mtime) < 1e-6
         # Downloads keep the object's time; some servers only know whole seconds.
         return int(found.mtime) == int(entry.mtime)
     if not up:

@@ -250,7 +250,9 @@ def copy_entry(
             with tempfile.TemporaryDirectory() as aside:
                 here = FolderStore(aside, f"{aside}/")
                 fetch_from_hub(source, entry, here, "file", options, progress)
-                Upload(target, key, here.path("file"), options, Progress(), state).run()
+                # Its bytes were counted when they came.
+                unseen = Progress(stop=progress.stop, crew=progress.crew)
+                Upload(target, key, here.path("file"), options, unseen, state).run()
         case _:
             raise BadInput(f"{source.name} cannot be copied to {target.name}")
     return None
