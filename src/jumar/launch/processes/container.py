@@ -48,10 +48,13 @@ while [ -n "$asked" ] && [ $code -gt 128 ] && left; do
 done
 exit $code
 """
-# A client that is killed takes nothing with it but its end of the input.
+# A client that is killed takes nothing with it but its end of the input. Where a container has the machine's
+# own /tmp, as apptainer's do, the folder is there already and stays.
 _HELD = r"""
 umask 077
-mkdir -p "$1" && ln -sfn "$2" "$1/{place}" || exit
+own=
+mkdir "$1" 2>/dev/null && own=yes
+ln -sfn "$2" "$1/{place}" || exit
 folder=$1
 shift 2
 exec 3<&0 </dev/null
@@ -63,7 +66,7 @@ exec 3<&-
 wait $child
 code=$?
 kill $watcher
-rm -rf "$folder"
+[ -z "$own" ] || rm -rf "$folder"
 exit $code
 """
 _ANY_SHELL = 'if command -v bash >/dev/null; then exec bash -c "$0"; fi; exec sh -c "$0"'
