@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import cast
 
 import pytest
 
@@ -14,25 +15,25 @@ WHOLE = bytes(range(256)) * 1000
 OID = hashlib.sha256(WHOLE).hexdigest()
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        lambda file: file.read(0),
-        lambda file: file.readinto(bytearray(10)),
-        lambda file: (file.read(10), file.readline()),
-        lambda file: (file.read(10), file.read1(10), file.read(10)),
-        lambda file: (file.read(10), file.seek(0)),
-        lambda file: file.seek(7),
-    ],
-)
+WAYS: dict[str, Callable[[BufferedReader], object]] = {
+    "nothing": lambda file: file.read(0),
+    "into": lambda file: file.readinto(bytearray(10)),
+    "lines": lambda file: (file.read(10), file.readline()),
+    "what has come": lambda file: (file.read(10), file.read1(10), file.read(10)),
+    "again": lambda file: (file.read(10), file.seek(0)),
+    "later": lambda file: file.seek(7),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_sound_file_is_never_set_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: Callable[[BinaryIO], object]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(soundness, "_AT_ONCE_BYTES", 0)
     path = tmp_path / "object"
     path.write_bytes(WHOLE)
     with Soundness().open(path, OID, ValueError("damaged")) as file:
-        begin(file)
+        WAYS[way](cast("BufferedReader", file))
         at = file.tell()
         assert file.read() == WHOLE[at:]
         assert file.read() == b""
