@@ -72,28 +72,22 @@ class _Checked(io.BufferedReader):
 
     def __init__(self, file: io.FileIO, size: int, judge: Callable[[str], None]) -> None:
         super().__init__(file)
-        self._left, self._judge = size, judge
+        self._size, self._judge = size, judge
+        self._hashed = 0
         self._digest = hashlib.sha256()
         self._is_hashed = True
 
     def read(self, size: int | None = -1, /) -> bytes:
+        # By its place, whoever moved it: a whole file must not be judged by a part, as libraries read.
+        self._is_hashed = self._is_hashed and self.tell() == self._hashed
         block = super().read(size)
         if self._is_hashed:
             self._digest.update(block)
-            self._left -= len(block)
-            if self._left <= 0 or not block:
+            self._hashed += len(block)
+            if self._hashed >= self._size or (not block and size != 0):
                 self._is_hashed = False
                 self._judge(self._digest.hexdigest())
         return block
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        place = super().seek(offset, whence)
-        # At the beginning nothing was left out, if nothing was read yet.
-        self._is_hashed = self._is_hashed and place == 0 and self._digest.digest() == _NOTHING
-        return place
-
-
-_NOTHING = hashlib.sha256().digest()
 
 
 def _of(status: os.stat_result) -> _Seen:
