@@ -192,9 +192,16 @@ def test_who_reads_too_long_as_a_user_is_ended_and_that_is_said(
 ) -> None:
     ann = pwd.getpwnam(host.users[0])
     monkeypatch.setattr(program, "FILES_LIMIT_S", 0.3)
-    monkeypatch.setattr(program, "owner_of", lambda *_: ann)
+
+    def owner_of(_site: object, _job: str) -> pwd.struct_passwd:
+        return ann
+
+    def hang(_site: object, _request: object, _connection: object) -> None:
+        time.sleep(600)
+
+    monkeypatch.setattr(program, "owner_of", owner_of)
     # A file system that does not answer.
-    monkeypatch.setattr(program, "_list_files", lambda *_: time.sleep(600))
+    monkeypatch.setattr(program, "_list_files", hang)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     request = {"v": 1, "do": "files", "job": new_id(), "op": "list", "paths": ["."]}
     with ours, theirs:

@@ -311,7 +311,9 @@ def understood(data: bytes, words: list[str]) -> "CompletedProcess[str]":
         said: dict[str, Any] = json.loads(data)
         if "trouble" in said:
             cause, reason, values = said["trouble"]
-            shown = {str(name): str(value)[:_MOST_WORDS] for name, value in dict(values).items()}
+            shown: dict[str, str | int] = {
+                str(name): str(value)[:_MOST_WORDS] for name, value in dict(values).items()
+            }
             raise StartHindered(Trouble(str(cause), str(reason)[:_MOST_WORDS], shown))
         if "missing" in said:
             raise missing(words[0])
