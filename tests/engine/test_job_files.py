@@ -1,6 +1,7 @@
 """The files of jobs as the rooms above ask for them, wherever they are."""
 
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from jumar.engine.shared.files import Roots
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import NotFound
 from jumar.jobs.folders import read_folders
+from jumar.root.program import empty
 from jumar.spec.records import LogFile
 from jumar.spec.states import AttemptState, JobState
 
@@ -85,3 +87,22 @@ def test_an_attempt_is_live_while_its_keeper_is(workshop: Workshop) -> None:
     assert (found.is_live, found.state) == (True, JobState.RUNNING)
     workshop.engine.stop(made, AttemptState.STOPPED)
     wait_final(workshop.engine, made)
+
+
+def test_a_job_is_measured_however_deep_its_folders_are(tmp_path: Path) -> None:
+    place = tmp_path / "jobs" / JOB
+    place.mkdir(parents=True)
+    deep = str(place)
+    for _ in range(1100):
+        deep = os.path.join(deep, "d")
+        os.mkdir(deep)
+    for folder in (str(place), deep):
+        Path(folder, "file").write_bytes(b"x" * 1000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Fewer descriptors than folders, and enough for all else in this process.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
+    try:
+        assert SharedFiles(tmp_path / "jobs").taken(JOB) == 2000
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        empty(str(place))

@@ -12,7 +12,7 @@ from jumar.engine.base import Attempt
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import EngineFailed
-from jumar.jobs import deeds
+from jumar.jobs import deeds, patience
 from jumar.jobs.service import JobService
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
@@ -129,11 +129,18 @@ class Away(MemoryEngine):
     """An engine that starts nothing before it answers again."""
 
     answers = False
+    tries = 0
+    kills = 0
 
     def start(self, attempt: Attempt) -> None:
+        self.tries += 1
         if not self.answers:
             raise EngineFailed("root's program does not answer: Connection refused")
         super().start(attempt)
+
+    def kill(self, attempt: Attempt) -> None:
+        self.kills += 1
+        super().kill(attempt)
 
 
 def test_an_engine_that_does_not_answer_is_told_on_the_job(tmp_path: Path) -> None:
@@ -150,5 +157,29 @@ def test_an_engine_that_does_not_answer_is_told_on_the_job(tmp_path: Path) -> No
         engine.answers = True
         running = wait(service, job, lambda record: record.state is JobState.RUNNING)
         assert running.cause is None
+    finally:
+        service.close()
+
+
+def test_the_time_limit_does_not_run_before_the_start_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Away(CARDS)
+    database = open_database(f"sqlite:///{tmp_path}/jumar.db")
+    service = JobService(database=database, engine=engine, home=tmp_path, tick_s=0.05)
+    service.start()
+    try:
+        values = {"name": "x", "command": "true", "device": "sim:1", "time_limit": "1h"}
+        job = service.submit(JobSpec.model_validate(values), user="ann").id
+        wait(service, job, lambda record: record.cause is not None)
+        with monkeypatch.context() as late:
+            # As if all of its time had passed since.
+            late.setattr(patience, "OVERDUE_S", -1e6)
+            tries = engine.tries
+            wait(service, job, lambda _: engine.tries > tries + 3)
+            assert engine.kills == 0
+        engine.answers = True
+        wait(service, job, lambda record: record.state is JobState.RUNNING)
+        assert engine.kills == 0
     finally:
         service.close()

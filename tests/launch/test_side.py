@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from jumar.launch.processes.container import (
     entered,
     folder_in,
     has_own_shell,
+    held,
     is_elsewhere,
 )
 from jumar.launch.processes.listeners import holders, listeners, still_holds
@@ -88,3 +90,25 @@ def test_apptainer_runs_what_is_beside_a_rank_in_a_container_like_it(tmp_path: P
     words = entered(rank.enter, ["sh", "-c", "x"], terminal=True)
     assert words == [*rank.argv[:-1], "sh", "-c", "x"]
     assert entered(rank.enter, [], terminal=True)[-3] == "/bin/sh"
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_what_is_held_beside_a_rank_removes_only_its_own_folder(
+    tmp_path: Path, is_shared: bool
+) -> None:
+    short, shared = tmp_path / "short", tmp_path / "shared"
+    shared.mkdir()
+    if is_shared:
+        # As apptainer shows the machine's /tmp.
+        short.mkdir()
+        (short / "meeting").touch()
+    words = held(("env", "A=b"), ["touch", f"{short}/p/made"], str(short), str(shared), "p")
+    given, kept = os.pipe()
+    try:
+        subprocess.run(words, check=True, stdin=given, timeout=120)
+    finally:
+        os.close(given)
+        os.close(kept)
+    assert (shared / "made").exists()
+    assert short.exists() == is_shared
+    assert (short / "meeting").exists() == is_shared

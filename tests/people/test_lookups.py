@@ -53,3 +53,5 @@ def test_groups_and_strangers_are_as_the_system_says() -> None:
         lookups.by_name("nobody-has-this-name")
     with pytest.raises(KeyError):
         lookups.group("nobody-has-this-name")
+    with pytest.raises(ValueError, match="null"):
+        lookups.by_name("nobody\0")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import shutil
 import socket
 import time
@@ -184,3 +185,35 @@ def test_root_asks_slurm_for_nobody_else(host: Host) -> None:
             assert host.ask(other, (theirs.fileno(), told))["code"] == "account"
     finally:
         os.close(told)
+
+
+def test_who_reads_too_long_as_a_user_is_ended_and_that_is_said(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = pwd.getpwnam(host.users[0])
+    monkeypatch.setattr(program, "FILES_LIMIT_S", 0.3)
+
+    def owner_of(_site: object, _job: str) -> pwd.struct_passwd:
+        return ann
+
+    def hang(_site: object, _request: object, _connection: object) -> None:
+        time.sleep(600)
+
+    monkeypatch.setattr(program, "owner_of", owner_of)
+    # A file system that does not answer.
+    monkeypatch.setattr(program, "_list_files", hang)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    request = {"v": 1, "do": "files", "job": new_id(), "op": "list", "paths": ["."]}
+    with ours, theirs:
+        ours.send(json.dumps(request).encode())
+        pid = os.fork()
+        if pid == 0:
+            try:
+                ours.close()
+                program.answer(str(host.toml), theirs)
+            finally:
+                os._exit(0)
+        theirs.close()
+        said = ours.recv(65536)
+        os.waitpid(pid, 0)
+    assert json.loads(said)["code"] == "slow"

@@ -69,6 +69,10 @@ def test_a_script_that_resumes_by_itself(
         *(b"", b"\xff\xfe", b"[]", b"7", b"{", b"[" * 100_000),
         b'{"first_at": "soon", "resumed": [], "counter": 7, "step": "x", "made": null, "saved": {}}',
         b'{"first_at": NaN, "resumed": {"a": -1}, "step": 1e400, "since": -5, "made": true}',
+        # Too large for a float, and for the step of anything.
+        b'{"first_at": 1%s, "step": 1%s}' % (b"0" * 400, b"0" * 400),
+        b'{"first_at": -1e300}',
+        b'{"first_at": 1e300}',
     ],
 )
 def test_whatever_a_script_writes_there(data: bytes) -> None:

@@ -101,6 +101,7 @@ class Conductor:
     def begin_anew(self, standing: Standing) -> None:
         """Forget all that is in memory: the database has other rows now. Only while it is held."""
         self._deeds.unstarted.clear()
+        self._deeds.hindered.clear()
         self._results.clear()
         self.roster.clear()
         self._take(standing)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from jumar.engine.files import JobFiles
-from jumar.errors import NotFound
+from jumar.errors import EngineFailed, NotFound
 from jumar.launch.jobdir import safefile
 from jumar.spec.records import AttemptRecord
 from jumar.spec.recovery import (
@@ -36,7 +36,7 @@ class GoingOn:
         """The attempts, each after the first with what it cost to go on."""
         if len(attempts) < 2:
             return attempts
-        told = {one.number: self._told(job_id, one.number) for one in attempts[-_LAST:]}
+        told = self._all_told(job_id, [one.number for one in attempts[-_LAST:]])
         later: list[AttemptRecord] = []
         for before, after in pairwise(attempts):
             first = told.get(before.number, UNTOLD)
@@ -47,6 +47,16 @@ class GoingOn:
                 cost = replace(cost, repeated_steps=steps)
             later.append(replace(after, recovery=cost))
         return (attempts[0], *later)
+
+    def _all_told(self, job_id: str, numbers: list[int]) -> dict[int, Advance]:
+        told: dict[int, Advance] = {}
+        for number in reversed(numbers):
+            try:
+                told[number] = self._told(job_id, number)
+            except EngineFailed:
+                # Whoever reads the files does not answer: the job is shown without, and nobody waits again.
+                break
+        return told
 
     def _told(self, job_id: str, number: int) -> Advance:
         path = ADVANCE_FILE.format(number=number)
@@ -67,7 +77,7 @@ class GoingOn:
                 ended = file.read(max(0, cut - file.tell())) or b""
                 file.seek(cut)
                 begun = file.read(max(0, min(_LOG_BYTES, end - cut))) or b""
-        except (NotFound, OSError, KeyError):
+        except (NotFound, EngineFailed, OSError, KeyError):
             return None
         return repeated_steps(ended, begun)
 

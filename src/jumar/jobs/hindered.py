@@ -23,6 +23,8 @@ class _Trouble:
     values: Values
     is_sure: bool
     """Whether the engine knows that it was not started."""
+    is_over: bool
+    """Whether it is given up: by a try that failed, never between two of them."""
 
 
 class Hindered:
@@ -36,19 +38,24 @@ class Hindered:
         """Its start did not work."""
         cause, values = _why(attempt, error)
         before = self._troubles.get((attempt.job_id, attempt.number))
-        since = time.monotonic() if before is None else before.since
+        now = time.monotonic()
+        since = now if before is None else before.since
         self._troubles[attempt.job_id, attempt.number] = _Trouble(
-            since, cause, values, isinstance(error, StartHindered)
+            since, cause, values, isinstance(error, StartHindered), now - since > self._limit_s
         )
 
     def over(self, job_id: str, number: int) -> None:
         """It works, or nobody wants it any more."""
         self._troubles.pop((job_id, number), None)
 
+    def clear(self) -> None:
+        """Other jobs are there now."""
+        self._troubles.clear()
+
     def is_given_up(self, attempt: Attempt) -> bool:
         """Whether it was tried for long enough."""
         found = self._troubles.get((attempt.job_id, attempt.number))
-        return found is not None and time.monotonic() - found.since > self._limit_s
+        return found is not None and found.is_over
 
     def is_hindered(self, job_id: str, number: int) -> bool:
         """Whether the last try did not work."""
@@ -67,7 +74,7 @@ class Hindered:
         found = self._troubles.get((seen.job_id, seen.number))
         if found is None or seen.state is not AttemptState.STARTING or seen.cause is not None:
             return seen
-        if time.monotonic() - found.since > self._limit_s:
+        if found.is_over:
             return replace(
                 seen, state=AttemptState.FAILED, cause=found.cause, values=found.values, reason=None
             )

@@ -54,8 +54,10 @@ class ActiveJob:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it waits in a queue of its engine: then its time limit does not run yet."""
-        return self.row.cause == Cause.PENDING
+        """Whether it waits in a queue of its engine, or its start does not work and is tried again: then its
+        time limit does not run yet."""
+        is_hindered = self.row.state is JobState.STARTING and "limit_s" in self.row.values
+        return self.row.cause == Cause.PENDING or is_hindered
 
     @property
     def grace_s(self) -> float:

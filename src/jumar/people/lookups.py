@@ -60,9 +60,11 @@ class Lookups:
         with self._lock:
             asked = self._asked.get(key)
             if asked is None:
-                asked = self._asked[key] = _Asked(time.monotonic(), threading.Event())
+                asked = _Asked(time.monotonic(), threading.Event())
                 words = (key, asked, question)
+                # It waits for the lock before it is over, and is not noted where there is no thread to be had.
                 threading.Thread(target=self._answer, args=words, daemon=True).start()
+                self._asked[key] = asked
         # Who comes while it hangs need not find that out anew.
         left_s = asked.since + self._limit_s - time.monotonic()
         if not asked.done.wait(max(0.0, left_s)):
@@ -74,7 +76,8 @@ class Lookups:
     def _answer(self, key: object, asked: _Asked, question: Callable[[], object]) -> None:
         try:
             asked.value = question()
-        except (KeyError, OSError) as error:
+        except (KeyError, OSError, ValueError) as error:
+            # A name that no account can have is a ValueError.
             asked.error = error
         with self._lock:
             self._asked.pop(key, None)

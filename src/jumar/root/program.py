@@ -71,6 +71,8 @@ MOST_STOPS = 100
 """How often a supervisor may be stopped, and is woken, before it is killed."""
 READ_LIMIT_S = 2.0
 WORK_LIMIT_S = 5.0
+FILES_LIMIT_S = 2 * WORK_LIMIT_S
+"""How long a child that is the user may read; whoever waits for it has longer, and ends it then."""
 REMOVE_LIMIT_S = 900.0
 ACCOUNT_LIMIT_S = 15.0
 """How long the system may take to tell an account's groups: behind it may be a directory server."""
@@ -1037,6 +1039,7 @@ def _make_attempt(site: Site, job: str, number: int) -> None:
 def _become_keeper(
     site: Site, request: dict[str, Any], user: pwd.struct_passwd, descriptors: list[int], said: int
 ) -> NoReturn:
+    keeper: Keeper | None = None
     try:
         signal.setitimer(signal.ITIMER_REAL, 0)
         # Twice: the worker, which is waited for, is not to be its parent.
@@ -1050,8 +1053,9 @@ def _become_keeper(
             keeper.run(descriptors, said)
     except (OSError, Refused, KeyError) as error:
         audit(f"keeper of {request['job']}: {error}")
-        if isinstance(error, OSError) and error.errno is not None:
-            # Once it has claimed the attempt, nobody listens there any more.
+        # Once it has claimed the attempt nobody listens, and the descriptor may be that of something else.
+        has_claimed = keeper is not None and keeper.has_told
+        if isinstance(error, OSError) and error.errno is not None and not has_claimed:
             with contextlib.suppress(OSError):
                 os.write(said, b"!%d %s" % (error.errno, os.fsencode(_path_of(error))))
     finally:
@@ -1079,6 +1083,8 @@ class Keeper:
         self._words = b""
         self._is_killed = False
         self._stops = 0
+        self.has_told = False
+        """Whether whoever asked knows who has the attempt."""
 
     def run(self, descriptors: list[int], said: int) -> None:
         """From the claim to the result."""
@@ -1086,7 +1092,10 @@ class Keeper:
         _check(_libc.prctl(15, f"{self._job}.{self._number}".encode()[:15], 0, 0, 0), "name")
         wake = self._hear_signals()
         lock = self._claim()
-        os.write(said, b"already" if lock is None else b"claimed")
+        self.has_told = True
+        # Whoever asked may have given up; the attempt goes on all the same.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(said, b"already" if lock is None else b"claimed")
         os.close(said)
         if lock is None:
             return
@@ -1537,7 +1546,7 @@ def files(site: Site, request: dict[str, Any], connection: socket.socket) -> Non
     work = {"open": _open_files, "list": _list_files, "size": _count_bytes}[request["op"]]
     user = owner_of(site, request["job"])
     what = f"files of {request['job']}"
-    _as_user(user, what, lambda: work(site, request, connection), 2 * WORK_LIMIT_S)
+    _as_user(user, what, lambda: work(site, request, connection), FILES_LIMIT_S)
 
 
 def remove(site: Site, request: dict[str, Any]) -> dict[str, Any]:
@@ -1636,9 +1645,8 @@ def answer(site_path: str, connection: socket.socket) -> None:
         )
         check_descriptors(request, descriptors)
         site = read_site(site_path)
-        signal.setitimer(
-            signal.ITIMER_REAL, REMOVE_LIMIT_S if request["do"] == "remove" else 2 * WORK_LIMIT_S
-        )
+        longer = {"remove": REMOVE_LIMIT_S, "files": FILES_LIMIT_S + WORK_LIMIT_S}
+        signal.setitimer(signal.ITIMER_REAL, longer.get(request["do"], 2 * WORK_LIMIT_S))
         if request["do"] == "files":
             files(site, request, connection)
         else:

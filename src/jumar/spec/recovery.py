@@ -1,7 +1,6 @@
 """What it cost to go on after an attempt: its times, and what the training told of its steps."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -51,10 +50,8 @@ def read_advance(data: bytes) -> Advance:
         return UNTOLD
     told = cast("dict[str, Any]", found)
     counter, saved = told.get("counter"), told.get("saved")
-    first_at = told.get("first_at")
-    is_time = isinstance(first_at, int | float) and math.isfinite(first_at)
     return Advance(
-        first_at=first_at if is_time else None,
+        first_at=_time(told.get("first_at")),
         resumed=_counters(told.get("resumed")),
         counter=counter if isinstance(counter, str) else None,
         step=_number(told.get("step")) + _number(told.get("since")),
@@ -103,6 +100,11 @@ def _counters(found: Any) -> dict[str, int]:
         return {}
     counters = cast("dict[str, Any]", found)
     return {name: _number(step) for name, step in counters.items()}
+
+
+def _time(value: Any) -> float | None:
+    # Compared, not converted: a whole number may be too large to be a float.
+    return value if isinstance(value, int | float) and 0 <= value < _MOST else None
 
 
 def _number(value: Any) -> int:

@@ -32,6 +32,9 @@ PLATFORM = frozenset({"attempts", "job.json"})
 """What the platform keeps in a job directory: requests, claims and keys are not the job's results."""
 _NO_LOG = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
+# Gone again, something else by now, closed, or too deep to be named.
+_NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
+
 
 class SharedFiles:
     """Implements `engine.files.JobFiles`; thread-safe."""
@@ -127,14 +130,21 @@ class SharedFiles:
         return path if os.path.exists(path) else None
 
     def taken(self, job_id: str) -> int:
-        """Each file once, however many names it has."""
-        seen: dict[int, int] = {}
-        for _, _, names, folder in os.fwalk(self.directory(job_id)):
-            for name in names:
-                # Gone again meanwhile.
-                with contextlib.suppress(FileNotFoundError):
-                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    seen[found.st_ino] = found.st_size
+        """Each file once, however many names it has; one descriptor is open, however deep a folder is."""
+        top = str(self.directory(job_id))
+        waiting, seen = [top], dict[int, int]()
+        while waiting:
+            place = waiting.pop()
+            try:
+                handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError as error:
+                if place == top or error.errno not in _NO_FOLDER:
+                    raise
+                continue
+            try:
+                waiting += [os.path.join(place, name) for name in _sizes(handle, seen)]
+            finally:
+                os.close(handle)
         return sum(seen.values())
 
     def set_aside(self, job_id: str) -> None:
@@ -192,3 +202,18 @@ def _delete(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         empty(str(path))
         path.rmdir()
+
+
+def _sizes(folder: int, seen: dict[int, int]) -> list[str]:
+    """Note the size of each file in an open folder; the names of the folders in it."""
+    below: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                below.append(entry.name)
+                continue
+            # Gone again meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                found = entry.stat(follow_symlinks=False)
+                seen[found.st_ino] = found.st_size
+    return below

@@ -17,7 +17,7 @@ from typing import Any
 from jumar.engine.shared.files import Roots
 from jumar.engine.shared.jobfiles import PLATFORM, SharedFiles
 from jumar.engine.site.asking import Root, RootRefused
-from jumar.errors import JobFileNotFound, LogNotFound
+from jumar.errors import EngineFailed, JobFileNotFound, LogNotFound
 from jumar.launch.jobdir.browse import etag_of
 from jumar.launch.jobdir.files import WORK, JobDir
 from jumar.spec.records import FilePage, JobFile, LogFile, StagingRecord
@@ -136,9 +136,12 @@ class RootFiles(SharedFiles):
             return None
         try:
             with self._root.asked("files", job=job_id, op="list", paths=[path]) as (_, found):
-                rows: list[list[Any]] = json.loads(os.pread(found[0], _MOST_LISTED_BYTES, 0))
+                data = os.pread(found[0], _MOST_LISTED_BYTES + 1, 0)
         except RootRefused:
             return None
+        if len(data) > _MOST_LISTED_BYTES:
+            raise EngineFailed(f"the names in {path} of job {job_id} are too long to be listed")
+        rows: list[list[Any]] = json.loads(data)
         return [_file(*row) for row in rows]
 
     def _has_started(self, job_id: str) -> bool:

@@ -6,9 +6,11 @@ job's own user has submitted it: a comment can be written by anybody."""
 
 import contextlib
 import json
+import logging
 import os
 import re
 import socket
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +25,7 @@ from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import LIMIT_S, Row, Slurm, missing
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.engine.slurm.observing import is_submitted
-from jumar.errors import EngineFailed, SubmitRefused
+from jumar.errors import EngineFailed, JumarError, SubmitRefused
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import ask_to_stop
 from jumar.launch.jobdir.safefile import write_json
@@ -36,11 +38,15 @@ from jumar.spec.records import JobFile, Plan
 from jumar.spec.states import AttemptState
 from jumar.spec.urls import is_of_hub
 
+logger = logging.getLogger(__name__)
 _TOLD = re.compile(
-    r"(?:node[0-9]{1,4}/)?(?:result|ranks|claim)\.json|slurm(?:\.over)?\.json|slurm\.beat"
+    r"(?:node(0|[1-9][0-9]{0,3})/)?(?:result|ranks|claim)\.json|slurm(?:\.over)?\.json|slurm\.beat"
 )
 """What an attempt says of itself, below its folder."""
 _MOST_BYTES = 1 << 17
+_MOST_WORDS = 500
+_LAST_NS = 253_402_300_799 * 10**9
+"""Of the year 9999: a user may give a file any time."""
 _ANSWER_LIMIT_S = LIMIT_S + 15.0
 
 
@@ -186,16 +192,26 @@ class SiteSlurmEngine(SlurmEngine):
             except RootRefused as error:
                 raise _explained(error, attempt) from error
             theirs.close()
-            return _understood(_heard(ours), words)
+            return understood(heard(ours), words)
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand now."""
         attempts = list(attempts)
-        for attempt in attempts:
-            if attempt.job_id not in self._names:
-                self._names[attempt.job_id] = self._account_of(attempt.user).name
+        known = [attempt for attempt in attempts if self._is_known(attempt)]
+        for attempt in known:
             self._read_what_is_told(attempt)
-        return super().observe(attempts)
+        return super().observe(known)
+
+    def _is_known(self, attempt: Attempt) -> bool:
+        """Whether it can be told which rows are the attempt's. An account that is gone, or that nobody can
+        look up now, hides no other user's jobs."""
+        if attempt.job_id not in self._names:
+            try:
+                self._names[attempt.job_id] = self._account_of(attempt.user).name
+            except JumarError as error:
+                logger.info("job %s is not looked at: %s", attempt.job_id, error)
+                return False
+        return True
 
     def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
         if not seen.state.is_final or not attempt.spec.sends_results:
@@ -214,13 +230,13 @@ class SiteSlurmEngine(SlurmEngine):
         except EngineFailed:
             # Nothing is known anew; what was is good still.
             return
-        told = [file for file in listed if file.kind == "file" and _TOLD.fullmatch(file.path)]
+        told = [file for file in listed if file.kind == "file" and is_told(file.path, attempt)]
         # Last of all that which says that nothing more comes.
         for file in sorted(told, key=lambda file: file.path == "slurm.over.json"):
             self._copy(attempt.job_id, place, file, os.path.join(directory.control, file.path))
 
     def _copy(self, job_id: str, place: str, file: JobFile, target: str) -> None:
-        time_ns = round((file.modified_at or 0.0) * 1e9)
+        time_ns = min(max(0, round((file.modified_at or 0.0) * 1e9)), _LAST_NS)
         with contextlib.suppress(FileNotFoundError):
             found = os.stat(target)
             if (found.st_size, found.st_mtime_ns) == (file.size, time_ns):
@@ -268,30 +284,43 @@ def _job_of(row: Row) -> str:
     return [*row.comment.split(":"), ""][1]
 
 
-def _heard(stream: socket.socket) -> bytes:
-    stream.settimeout(_ANSWER_LIMIT_S)
-    parts: list[bytes] = []
+def is_told(path: str, attempt: Attempt) -> bool:
+    """A user may have made files for more nodes than there are."""
+    found = _TOLD.fullmatch(path)
+    return found is not None and int(found[1] or 0) < attempt.spec.nodes
+
+
+def heard(stream: socket.socket) -> bytes:
+    """All that was said. It is the user's process: it may say a word at a time, or never end."""
+    give_up, said = time.monotonic() + _ANSWER_LIMIT_S, b""
     try:
-        while part := stream.recv(65536):
-            parts.append(part)
+        while len(said) < _MOST_BYTES:
+            stream.settimeout(max(0.001, give_up - time.monotonic()))
+            part = stream.recv(_MOST_BYTES)
+            if not part:
+                return said
+            said += part
     except OSError as error:
         raise EngineFailed(f"the launcher does not answer: {error}") from error
-    return b"".join(parts)
+    raise EngineFailed("the launcher says more than it should")
 
 
-def _understood(data: bytes, words: list[str]) -> "CompletedProcess[str]":
+def understood(data: bytes, words: list[str]) -> "CompletedProcess[str]":
     """What Slurm's program said. It was the user's process: its words are about her own job alone."""
     try:
         said: dict[str, Any] = json.loads(data)
         if "trouble" in said:
             cause, reason, values = said["trouble"]
-            raise StartHindered(Trouble(str(cause), str(reason), dict(values)))
+            shown: dict[str, str | int] = {
+                str(name): str(value)[:_MOST_WORDS] for name, value in dict(values).items()
+            }
+            raise StartHindered(Trouble(str(cause), str(reason)[:_MOST_WORDS], shown))
         if "missing" in said:
             raise missing(words[0])
         if "late" in said:
             raise EngineFailed(f"{words[0]} does not answer within {LIMIT_S:g} s")
         code, out, err = int(said["code"]), str(said.get("out", "")), str(said.get("err", ""))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise EngineFailed(
             "the launcher broke off: see launcher.log in the job's folder"
         ) from error

@@ -7,7 +7,6 @@ descriptors, no memory, a file server that does not answer) says nothing about t
 
 import errno
 import json
-import math
 import os
 import stat
 from typing import Any, Dict, Mapping, Optional, cast
@@ -198,7 +197,8 @@ def optional_time(values: Mapping[str, Any], name: str) -> Optional[float]:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Unusable(f"{name} is not a time")
-    if not (math.isfinite(value) and 0 <= value <= _LAST_SECOND):
+    # Compared, not converted: a whole number may be too large to be a float.
+    if not 0 <= value <= _LAST_SECOND:
         raise Unusable(f"{name} is out of range")
     return float(value)
 

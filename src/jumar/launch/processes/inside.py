@@ -4,6 +4,7 @@ A process of many threads cannot change where it is; a child of it can, and hand
 
 import array
 import os
+import signal
 import socket
 from typing import Optional
 
@@ -19,11 +20,15 @@ def connected(network: Network, port: int, limit_s: float) -> Optional[socket.so
         if pid == 0:
             _connect(network, port, limit_s, theirs)
         theirs.close()
+        # Of both families; and a child of a process of many threads may hang where another held a lock.
+        ours.settimeout(3 * limit_s)
         try:
             given = array.array("i")
             space = socket.CMSG_SPACE(given.itemsize)
             _, ancillary, _, _ = ours.recvmsg(1, space, socket.MSG_CMSG_CLOEXEC)
         finally:
+            # It has answered, or will not.
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

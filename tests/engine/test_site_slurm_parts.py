@@ -1,0 +1,134 @@
+"""What a user's own processes and files say of a job of Slurm on a site is heard with limits."""
+
+import contextlib
+import json
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jumar.engine.base import Attempt, StartHindered
+from jumar.engine.shared.files import Stages
+from jumar.engine.site import slurm as site_slurm
+from jumar.engine.site.slurm import SiteSlurmEngine, heard, is_told, understood
+from jumar.engine.slurm.asking import Row, Slurm
+from jumar.errors import EngineFailed, SubmitRefused
+from jumar.root.program import Site
+from jumar.spec.job import JobSpec
+from jumar.spec.states import AttemptState
+from jumar.store.users import UserStores
+
+
+def test_a_launcher_that_says_too_much_is_not_listened_to() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+
+        def flood() -> None:
+            # It ends where nobody listens.
+            with theirs, contextlib.suppress(OSError):
+                theirs.sendall(b"x" * (1 << 20))
+
+        thread = threading.Thread(target=flood, daemon=True)
+        thread.start()
+        with pytest.raises(EngineFailed, match="more than it should"):
+            heard(ours)
+
+
+def test_a_launcher_that_says_a_word_at_a_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_slurm, "_ANSWER_LIMIT_S", 0.3)
+    ours, theirs = socket.socketpair()
+    is_over = threading.Event()
+
+    def drip() -> None:
+        with theirs, contextlib.suppress(OSError):
+            # Shorter than any limit between two words; in the end it is over anyhow.
+            for _ in range(600):
+                theirs.sendall(b" ")
+                if is_over.wait(0.05):
+                    return
+
+    thread = threading.Thread(target=drip, daemon=True)
+    with ours:
+        thread.start()
+        with pytest.raises(EngineFailed, match="does not answer"):
+            heard(ours)
+        is_over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("said", [b"", b"7", b"[]", b"\xff", b"[" * 100_000, b'{"trouble": [1]}'])
+def test_whatever_a_launcher_says_has_an_end(said: bytes) -> None:
+    with pytest.raises(EngineFailed):
+        understood(said, ["sbatch"])
+
+
+def test_long_words_of_a_launcher_are_cut() -> None:
+    trouble = ["folder-closed", "x" * 9999, {"folder": "f" * 9999, "error": {"a": 1}}]
+    with pytest.raises(StartHindered) as raised:
+        understood(json.dumps({"trouble": trouble}).encode(), ["sbatch"])
+    assert raised.value.values == {"folder": "f" * 500, "error": "{'a': 1}"}
+
+
+class NoRows(Slurm):
+    """A cluster that has no jobs."""
+
+    def rows(self, name: str | None = None) -> list[Row]:
+        return []
+
+
+@dataclass(frozen=True)
+class Somebody:
+    name: str
+    uid: int
+
+
+def _account_of(user: str) -> Somebody:
+    if user == "gone":
+        raise SubmitRefused("gone has no account on this machine")
+    return Somebody(user, 1234)
+
+
+def _attempt(tmp_path: Path, job: str, user: str) -> Attempt:
+    values = {"name": "x", "command": "true", "type": "distributed", "nodes": 2}
+    spec = JobSpec.model_validate(values)
+    return Attempt(
+        job_id=job, number=1, segment=1, user=user, spec=spec, directory=tmp_path / job, cards=()
+    )
+
+
+def test_an_account_that_is_gone_hides_no_job_of_others(tmp_path: Path) -> None:
+    site = Site(
+        server="jumar",
+        state=str(tmp_path / "state"),
+        run=str(tmp_path / "run"),
+        root_run=str(tmp_path / "root"),
+        launcher=["/nobody"],
+        users=["*"],
+        variables={},
+        map={},
+    )
+    stages = Stages(UserStores(tmp_path))
+    engine = SiteSlurmEngine(site, tmp_path, _account_of, stages=stages, slurm=NoRows())
+    gone, there = (
+        _attempt(tmp_path, "j000000001", "gone"),
+        _attempt(tmp_path, "j000000002", "ann"),
+    )
+    seen = engine.observe([gone, there])
+    assert [(one.job_id, one.state) for one in seen] == [("j000000002", AttemptState.STARTING)]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_read"),
+    [
+        ("slurm.json", True),
+        ("node1/result.json", True),
+        ("node2/result.json", False),
+        ("node01/result.json", False),
+        ("node9999/claim.json", False),
+        ("code.tar", False),
+    ],
+)
+def test_only_nodes_of_the_job_are_read(tmp_path: Path, path: str, is_read: bool) -> None:
+    assert is_told(path, _attempt(tmp_path, "j000000001", "ann")) is is_read
