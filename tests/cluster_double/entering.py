@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import threading
+from contextlib import suppress
 from email.message import Message
 
 from wsproto.connection import Connection, ConnectionType
@@ -68,18 +69,16 @@ class _Entered:
 
     def _take_input(self) -> None:
         assert self._process.stdin is not None
-        with self._process.stdin as sink:
-            try:
-                while data := self._peer.recv(1 << 16):
-                    self._way.receive_data(data)
-                    for event in self._way.events():
-                        if isinstance(event, CloseConnection):
-                            return
-                        if isinstance(event, BytesMessage) and len(event.data) > 1:
-                            sink.write(bytes(event.data)[1:])
-                            sink.flush()
-            except OSError:
-                return
+        # Around all of it: closing the input of a program that has ended fails as well.
+        with suppress(OSError), self._process.stdin as sink:
+            while data := self._peer.recv(1 << 16):
+                self._way.receive_data(data)
+                for event in self._way.events():
+                    if isinstance(event, CloseConnection):
+                        return
+                    if isinstance(event, BytesMessage) and len(event.data) > 1:
+                        sink.write(bytes(event.data)[1:])
+                        sink.flush()
 
     def _pass_on(self, channel: int, source: int) -> None:
         while data := os.read(source, 1 << 15):

@@ -62,7 +62,11 @@ COMMANDS: dict[str, Entry] = {
     "images": Entry("jumar.cli.images", "List the images that jobs can run in.", JOBS),
     "share": Entry("jumar.cli.share", "Show who used what and who is next.", JOBS),
     "usage": Entry("jumar.cli.usage", "Show who used how much.", JOBS),
-    "data": Entry("jumar.cli.data", "Copy, list and sample data: folders, obs:// and s3://.", DATA),
+    "data": Entry(
+        "jumar.cli.data",
+        "Copy, list and sample data: folders, obs:// and s3://; hub:// is read.",
+        DATA,
+    ),
     "store": Entry(
         "jumar.cli.store",
         "Lay out buckets, publish them, print keys, migrate the built-in store.",
