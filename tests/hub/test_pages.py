@@ -144,8 +144,11 @@ def test_results_are_published_with_one_click_and_an_own_readme_stays(hub: Hubbe
     shown = page(hub, "/repos/model/ann/clicked").text
     assert job.id in shown
     assert "escape" not in shown
-    raw = page(hub, "/repos/model/ann/clicked/file?path=sub/w.bin")
-    assert raw.body == b"weights"
+    address_of_file = "/repos/model/ann/clicked/file?path=sub/w.bin"
+    raw = page(hub, address_of_file)
+    assert (raw.body, raw.headers["Accept-Ranges"]) == (b"weights", "bytes")
+    part = hub.running.ask("GET", address_of_file, user="ann", headers={"Range": "bytes=2-4"})
+    assert (part.status, part.body, part.headers["ETag"]) == (206, b"igh", raw.headers["ETag"])
     # Into what is not hers, or as what is no name, or of a job that is not hers.
     hub.repo("theirs", kind="model", user="bob")
     for body, status in ((b"name=bob/theirs", 403), (b"name=..", 422), (b"name=carol/x", 403)):

@@ -66,9 +66,9 @@ class Objects:
                     found[row.oid] = Stored(row.oid, row.size, self._stored / row.stored)
         return {oid: one for oid, one in found.items() if _is_whole(one)}
 
-    def open(self, repo: RepoRecord, oid: str, path: str = "", *, whole: bool = False) -> BinaryIO:
+    def open(self, repo: RepoRecord, oid: str, path: str = "") -> BinaryIO:
         """The bytes of an object; ObjectMissing names it, and the file that it is for. Of a large one that is
-        damaged the error comes with its last block, or, with `whole`, before its first."""
+        damaged the error comes with its last block."""
         what = f"the LFS object of {path} (sha256:{oid})" if path else f"LFS object {oid}"
         error = ObjectMissing(
             f"{what} is missing or damaged on the server",
@@ -78,7 +78,7 @@ class Objects:
         if found is None:
             raise error
         try:
-            return self._soundness.open(found.path, oid, error, whole=whole)
+            return self._soundness.open(found.path, oid, error)
         except FileNotFoundError:
             # Collected, or lost, since then.
             raise error from None

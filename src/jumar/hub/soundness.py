@@ -29,9 +29,9 @@ class Soundness:
         """This file was hashed a moment ago."""
         self._remember(_of(path.stat()))
 
-    def open(self, path: Path, oid: str, damaged: Exception, *, whole: bool = False) -> BinaryIO:
-        """The file; `damaged` where it is not. A small one is hashed first, and with `whole` any; a large one
-        while it is read from its beginning to its end, so that the error comes instead of the last block."""
+    def open(self, path: Path, oid: str, damaged: Exception) -> BinaryIO:
+        """The file; `damaged` where it is not. A small one is hashed first, a large one while it is read from
+        its beginning to its end, so that the error comes instead of the last block."""
         file = path.open("rb", buffering=0)
         try:
             status = os.fstat(file.fileno())
@@ -45,7 +45,7 @@ class Soundness:
                 self._remember(_of(status))
 
             checked = _Checked(file, status.st_size, judge)
-            if whole or status.st_size <= _AT_ONCE_BYTES:
+            if status.st_size <= _AT_ONCE_BYTES:
                 while checked.read(_BLOCK_BYTES):
                     continue
                 checked.seek(0)
