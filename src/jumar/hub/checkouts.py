@@ -11,7 +11,7 @@ import shutil
 import tarfile
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -45,41 +45,39 @@ class Checkouts:
 
     def folder(self, repo: RepoRecord, commit: str, path: str) -> Path:
         """The folder, or the file, at `path` of a commit; all of it where there is no path."""
-        name = hashlib.sha256(f"{commit}:{path}".encode()).hexdigest()[:32]
-        made = self._home / "trees" / repo.id / name
-        if not self._in_use_again(made):
-            made.parent.mkdir(parents=True, exist_ok=True)
-            aside = made.with_name(f".{secrets.token_hex(8)}")
-            try:
-                self._fill(repo, commit, path, aside)
-                aside.rename(made)
-            except OSError:
-                # Somebody else has made the same meanwhile.
-                if not made.is_dir():
-                    raise
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)
+        name = _digest(f"{commit}:{path}")
+        made = self._kept(repo, name, lambda aside: self._fill(repo, commit, path, aside))
         return made / path if path else made
 
     def tar(self, repo: RepoRecord, commit: str, path: str) -> Path:
         """The same as a tar file with whole paths, for jobs that have no right to the folder."""
-        made = self._home / "trees" / repo.id / _tar_name(commit, path)
-        if not self._in_use_again(made):
-            aside = made.with_name(f".{secrets.token_hex(8)}")
-            try:
-                aside.mkdir(mode=0o700, parents=True)
-                self._fill(repo, commit, path, aside / "tree")
-                with tarfile.open(aside / _TAR, "w", format=tarfile.PAX_FORMAT) as tar:
-                    _add_all(tar, aside / "tree")
-                shutil.rmtree(aside / "tree")
-                aside.rename(made)
-            except OSError:
-                # Somebody else has made the same meanwhile.
-                if not made.is_dir():
-                    raise
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)
-        return made / _TAR
+
+        def make(aside: Path) -> None:
+            aside.mkdir(mode=0o700)
+            self._fill(repo, commit, path, aside / "tree")
+            with tarfile.open(aside / _TAR, "w", format=tarfile.PAX_FORMAT) as tar:
+                _add_all(tar, aside / "tree")
+            shutil.rmtree(aside / "tree")
+
+        return self._kept(repo, _tar_name(commit, path), make) / _TAR
+
+    def _kept(self, repo: RepoRecord, name: str, make: Callable[[Path], None]) -> Path:
+        """What `make` made under that name, now or earlier: whole, or not at all."""
+        made = self._home / "trees" / repo.id / name
+        if self._in_use_again(made):
+            return made
+        made.parent.mkdir(parents=True, exist_ok=True)
+        aside = made.with_name(f".{secrets.token_hex(8)}")
+        try:
+            make(aside)
+            aside.rename(made)
+        except OSError:
+            # Somebody else has made the same meanwhile.
+            if not made.is_dir():
+                raise
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        return made
 
     def _in_use_again(self, made: Path) -> bool:
         """Whether it is there; then it stays for another day, until a job is known to name it."""
@@ -188,7 +186,11 @@ def _link(folder: Path, entry: Entry, target: Path, path: str) -> None:
 
 
 def _tar_name(commit: str, path: str) -> str:
-    return hashlib.sha256(f"tar:{commit}:{path}".encode()).hexdigest()[:32]
+    return _digest(f"tar:{commit}:{path}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _tars_named_in(spec: dict[str, Any]) -> Iterator[str]:
