@@ -138,16 +138,20 @@ class Running:
 
     def running_job(self, user: str = "ann", **values: Any) -> JobRecord:
         record = self.submit(user, **values)
-        wait_for(lambda: any(job == record.id for job, _ in self.engine.started()))
+        self._wait_for_start(record.id)
         self.hint(record.id)
         return self.wait(record.id, JobState.RUNNING)
 
     def finish(
         self, job_id: str, state: AttemptState = AttemptState.SUCCEEDED, **more: Any
     ) -> JobRecord:
+        self._wait_for_start(job_id)
         self.engine.finish(job_id, state, **more)
         self.hint(job_id)
         return self.wait(job_id, JobState(state))
+
+    def _wait_for_start(self, job_id: str) -> None:
+        wait_for(lambda: any(job == job_id for job, _ in self.engine.started()))
 
     def hint(self, job_id: str) -> None:
         """Say that something happened, as a supervisor does."""
