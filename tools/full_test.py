@@ -1,12 +1,11 @@
 """Run every promise at its full size, part by part: `full_test.py [--list] [--only PART] [--fresh]`.
 
 A part that passed is not run again until something other than the page of results is committed, so
-a run that was interrupted or killed goes on where it stopped. Results are kept in `.make/`, and the
-pages docs/reference/full-test.md and full-test.zh-CN.md are written from them after each part."""
+a run that was interrupted or killed goes on where it stopped. Results are kept on the page
+docs/reference/full-test.md, which is written with its twin full-test.zh-CN.md after each part."""
 
 import argparse
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -14,13 +13,22 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from full_test_page import PAGES, PASSED, Command, Part, Result, pages
+from full_test_page import (
+    COMMIT_DIGITS,
+    NOT_RUN,
+    PAGES,
+    PASSED,
+    Command,
+    Part,
+    Result,
+    pages,
+    read,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -197,29 +205,25 @@ PARTS = (
 
 
 class Kept:
-    """The results of all runs in this checkout, and the page made from them."""
+    """The last result of each part, on the page that tells of them."""
 
     def __init__(self, root: Path, parts: Sequence[Part]) -> None:
-        self._path = root / ".make/full-test/results.json"
         self._root = root
         self._parts = parts
-        self.commit = _tested_commit(root)
-        self.results: dict[str, Result] = {}
+        self._commit = _tested_commit(root)[:COMMIT_DIGITS]
+        self._results: dict[str, Result] = {}
         with suppress(FileNotFoundError):
-            values: dict[str, dict[str, str | float]] = json.loads(self._path.read_text("utf-8"))
-            self.results = {name: Result(**one) for name, one in values.items()}  # pyright: ignore[reportArgumentType]
+            self._results.update(read((root / PAGES["en"]).read_text("utf-8")))
 
-    def passed(self, part: Part) -> bool:
-        """Whether it has passed at this commit."""
-        result = self.results.get(part.name)
-        return result is not None and (result.commit, result.outcome) == (self.commit, PASSED)
+    def outcome(self, part: Part) -> str:
+        """How the part ended at this commit."""
+        result = self._results.get(part.name)
+        return result.outcome if result and result.commit == self._commit else NOT_RUN
 
     def add(self, part: Part, outcome: str, seconds: float) -> None:
         date = datetime.now(UTC).strftime("%Y-%m-%d")
-        self.results[part.name] = Result(outcome, seconds, self.commit, date)
-        values = {name: asdict(one) for name, one in self.results.items()}
-        _replace(self._path, json.dumps(values, indent=1))
-        for path, text in pages(self._parts, self.results, self.commit).items():
+        self._results[part.name] = Result(outcome, seconds, self._commit, date)
+        for path, text in pages(self._parts, self._results).items():
             _replace(self._root / path, text)
 
 
@@ -362,15 +366,11 @@ def main(arguments: Sequence[str], parts: Sequence[Part] = PARTS, root: Path = R
     kept = Kept(root, parts)
     if options.list:
         for part in chosen:
-            result = kept.results.get(part.name)
-            here = result is not None and result.commit == kept.commit
-            _say(
-                f"{part.name:<18} {result.outcome if result and here else 'not run':<16} {part.size}"
-            )
+            _say(f"{part.name:<18} {kept.outcome(part):<16} {part.size}")
         return 0
     runner = Runner(root)
     for part in chosen:
-        if kept.passed(part) and not options.fresh:
+        if kept.outcome(part) == PASSED and not options.fresh:
             _say(f"{part.name}: passed before")
             continue
         _say(f"{part.name}: {part.size} …")
@@ -378,7 +378,7 @@ def main(arguments: Sequence[str], parts: Sequence[Part] = PARTS, root: Path = R
         outcome = runner.run(part)
         kept.add(part, outcome, time.monotonic() - began)
         _say(f"{part.name}: {outcome} after {time.monotonic() - began:.0f} s")
-    return 0 if all(kept.passed(part) for part in chosen) else 1
+    return 0 if all(kept.outcome(part) == PASSED for part in chosen) else 1
 
 
 def _say(line: str) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 PAGES = {"en": "docs/reference/full-test.md", "zh": "docs/reference/full-test.zh-CN.md"}
 PASSED = "passed"
+NOT_RUN = "not run"
+COMMIT_DIGITS = 12
 Command = tuple[str, ...]
 
 
@@ -36,10 +38,9 @@ _FRAME = {
 [中文](full-test.zh-CN.md)
 
 `make test` checks every promise at a small, fixed size. `make test-full` runs the full sizes below, part
-by part, and writes this page. An interrupted run continues where it stopped; parts that passed are not run
-again until the code changes. The output of each part is in `.make/full-test/`.
-
-Results at commit `{commit}`:
+by part, and writes this page: the last run of each part, with the commit it ran on. An interrupted run
+continues where it stopped; parts that passed are not run again until the code changes. The output of each
+part is in `.make/full-test/`.
 
 | part | size | result | seconds | commit | date |
 |---|---|---|---|---|---|
@@ -49,18 +50,15 @@ Results at commit `{commit}`:
 
 [English](full-test.md)
 
-`make test` 以固定的小规模检查每一项承诺。`make test-full` 逐项运行以下完整规模的测试，并写出本页。中断之后从停下的地方继续；
-已通过的项目在代码变化之前不再运行。每一项的输出在 `.make/full-test/` 中。
-
-提交 `{commit}` 的结果：
+`make test` 以固定的小规模检查每一项承诺。`make test-full` 逐项运行以下完整规模的测试，并写出本页：每一项最近一次的结果和当时的提交。
+中断之后从停下的地方继续；已通过的项目在代码变化之前不再运行。每一项的输出在 `.make/full-test/` 中。
 
 | 项目 | 规模 | 结果 | 秒数 | 提交 | 日期 |
 |---|---|---|---|---|---|
 """,
 }
 _WORDS_ZH = {
-    "not run at this commit": "该提交尚未运行",
-    "before: ": "此前：",
+    NOT_RUN: "尚未运行",
     PASSED: "通过",
     "timed out": "超时",
     "failed with": "失败，退出码",
@@ -91,27 +89,31 @@ _SIZES_ZH = {
 }
 
 
-def pages(parts: Sequence[Part], results: Mapping[str, Result], commit: str) -> Mapping[str, str]:
-    """The page of results by its path, seen from `commit`, in each language."""
+def pages(parts: Sequence[Part], results: Mapping[str, Result]) -> Mapping[str, str]:
+    """The page of results by its path, in each language."""
     return {
-        path: _FRAME[language].format(commit=commit[:12])
-        + "".join(_row(language, part, results.get(part.name), commit) for part in parts)
+        path: _FRAME[language]
+        + "".join(_row(language, part, results.get(part.name)) for part in parts)
         for language, path in PAGES.items()
     }
 
 
-def _row(language: str, part: Part, result: Result | None, commit: str) -> str:
+def read(page: str) -> Mapping[str, Result]:
+    """The results on an English page, by part: the page is the only record, so a new clone has it."""
+    rows = re.findall(r"^\| (\S+) \| [^|]+ \| ([^|]+) \| (\d+) \| `(\w+)` \| (\S+) \|$", page, re.M)
+    return {name: Result(ended, float(s), commit, date) for name, ended, s, commit, date in rows}
+
+
+def _row(language: str, part: Part, result: Result | None) -> str:
     if result is None:
-        told = "not run at this commit | | |"
+        told = f"{NOT_RUN} | | |"
     else:
-        here = "" if result.commit == commit else "not run at this commit; before: "
-        told = f"{here}{result.outcome} | {result.seconds:.0f} | `{result.commit[:12]}` | {result.date}"
+        told = f"{result.outcome} | {result.seconds:.0f} | `{result.commit}` | {result.date}"
     size = part.size
     if language == "zh":
         size = size_zh(part)
         for english, chinese in _WORDS_ZH.items():
             told = told.replace(english, chinese)
-        told = told.replace("; ", "；")
     return f"| {part.name} | {size} | {told} |\n"
 
 
