@@ -12,7 +12,7 @@ MINDSPORE := .venv-mindspore
 # More than cores: many tests wait for servers to start or to end.
 WORKERS = $(shell expr $$(nproc) + 2)
 
-.PHONY: setup setup-dev mindspore system demo test test-strict test-full tests lint style types bench lock clean
+.PHONY: setup setup-dev bytecode mindspore system demo test test-strict test-full tests lint style types bench lock clean
 
 setup: $(VENV)/.setup
 setup-dev: $(VENV)/.setup-dev
@@ -25,7 +25,6 @@ $(BIN)/uv:
 $(VENV)/.setup: pyproject.toml requirements/demo.txt | $(BIN)/uv
 	$(UV) pip install --quiet --python $(BIN)/python -r requirements/demo.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q src/jumar
 	touch $@
 
 $(VENV)/.setup-dev: pyproject.toml requirements/dev.txt | $(VENV)/.setup
@@ -39,25 +38,29 @@ $(MINDSPORE)/.setup: requirements/mindspore.txt | $(BIN)/uv
 	$(UV) pip install --quiet --python $(MINDSPORE)/bin/python -r requirements/mindspore.txt
 	touch $@
 
+# Each time, since a stale file is compiled anew by every process where none may write bytecode.
+bytecode: setup
+	$(BIN)/python -m compileall -q src/jumar
+
 system:
 	sh tools/system-packages.sh
 
-demo: setup
+demo: bytecode
 	$(BIN)/jumar demo
 
 # What fails is tried once more, alone; up to three that then pass are listed as flaky.
 test: setup-dev mindspore system style
 	$(MAKE) --no-print-directory --jobs=2 types tests
 
-tests:
+tests: bytecode
 	$(BIN)/python tools/run_tests.py --numprocesses $(WORKERS) --dist worksteal
 
 # Forgives nothing.
-test-strict: setup-dev mindspore system lint
+test-strict: setup-dev bytecode mindspore system lint
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # The full sizes, hours of work; an interrupted run continues where it stopped.
-test-full: setup-dev mindspore system
+test-full: setup-dev bytecode mindspore system
 	$(BIN)/python tools/full_test.py
 
 lint: style types
@@ -71,7 +74,7 @@ style: setup-dev
 types: setup-dev
 	$(BIN)/basedpyright
 
-bench: setup-dev
+bench: setup-dev bytecode
 	sh tools/system-packages.sh bench
 	for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
