@@ -6,6 +6,7 @@ cards are free, as after a reboot, and as many jobs as possible start. A plain s
 same rules, but without the bookkeeping that makes it quick, decides the same in the same run."""
 
 import argparse
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -96,6 +97,8 @@ class Plain:
     head: QueuedJob | None = None
     at: float = 0.0
     later: dict[str, int] = field(default_factory=dict[str, int])
+    until: dict[str, float] = field(default_factory=dict[str, float])
+    """By when all jobs of a node in use have ended."""
 
     def decide(self) -> list[Start]:
         self.free = {name: list(ids) for name, ids in self.scene.nodes.items()}
@@ -103,6 +106,7 @@ class Plain:
             self.used[job.user] = self.used.get(job.user, 0) + len(job.cards)
             for card in job.cards:
                 self.free[card.node].remove(card.id)
+                self._lengthen(card.node, job.ends_by)
                 if job.ends_by is not None:
                     self.releases.append((job.ends_by, card.node, 1))
         return [start for job in self.scene.queue if (start := self._offer(job)) is not None]
@@ -114,9 +118,7 @@ class Plain:
             self.held.add(job.user)
             return None
         lasting = self.head is not None and not self._is_short(job)
-        nodes = (
-            self._nodes_beside_head(job) if lasting else self._nodes_with(job.count)[: job.nodes]
-        )
+        nodes = self._nodes_beside_head(job) if lasting else self._chosen(job, self._free_cards())
         if len(nodes) == job.nodes:
             return self._start(job, nodes, lasting)
         if self.head is None:
@@ -126,18 +128,34 @@ class Plain:
     def _is_short(self, job: QueuedJob) -> bool:
         return job.longest_s is not None and NOW + job.longest_s <= self.at
 
-    def _nodes_with(self, count: int) -> list[str]:
-        fitting = [node for node, ids in self.free.items() if len(ids) >= count]
-        return sorted(fitting, key=lambda node: (len(self.free[node]), node))
+    def _free_cards(self) -> dict[str, int]:
+        return {node: len(ids) for node, ids in self.free.items()}
+
+    def _chosen(self, job: QueuedJob, cards: Mapping[str, int]) -> list[str]:
+        """The tightest nodes of those that give `cards`; one alone is in use by jobs that last as long."""
+        fitting = [node for node, count in cards.items() if count >= job.count]
+        used = [node for node in fitting if node in self.until]
+        if job.nodes > 1 or not used:
+            return sorted(fitting, key=lambda node: (cards[node], node))[: job.nodes]
+        until = math.inf if job.longest_s is None else NOW + job.longest_s
+
+        def preference(node: str) -> tuple[float, int, str]:
+            others = self.until[node]
+            return (0.0 if until <= others else until - others, cards[node], node)
+
+        return [min(used, key=preference)]
+
+    def _lengthen(self, node: str, ends_by: float | None) -> None:
+        self.until[node] = max(self.until.get(node, 0.0), math.inf if ends_by is None else ends_by)
 
     def _nodes_beside_head(self, job: QueuedJob) -> list[str]:
         can_give = {node: self._can_give(node) for node in self.free}
-        fitting = [node for node, count in can_give.items() if count >= job.count]
-        chosen = sorted(fitting, key=lambda node: (can_give[node], node))[: job.nodes]
+        chosen = self._chosen(job, can_give)
         missing = job.nodes - len(chosen)
         if 0 < missing <= self._nodes_to_lose():
-            needed = [node for node in self._nodes_with(job.count) if can_give[node] < job.count]
-            chosen += needed[:missing]
+            free = self._free_cards()
+            fitting = [node for node in free if can_give[node] < job.count <= free[node]]
+            chosen += sorted(fitting, key=lambda node: (free[node], node))[:missing]
         return chosen
 
     def _nodes_to_lose(self) -> int:
@@ -159,6 +177,7 @@ class Plain:
             taken = next((run for run in runs if run[-1] - run[0] < job.count), runs[0])
             self.free[node] = [card for card in ids if card not in taken]
             cards += [CardRef(node, card) for card in taken]
+            self._lengthen(node, None if job.longest_s is None else NOW + job.longest_s)
             if self.head is None and job.longest_s is not None:
                 self.releases.append((NOW + job.longest_s, node, job.count))
             if lasting:
