@@ -13,6 +13,7 @@ from jumar.port.packages import imported
 
 _ASKS_FOR_PACKAGE = re.compile(
     r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b"
+    r"|(?<![\w.])_?(?!cuda|gpu|npu)[a-z][a-z0-9_]*_(?:is_)?installed\b(?!\()"
     r"|(?<![\w.])_?(?!cuda|gpu|npu|is_)[a-z][a-z0-9_]*_available\b(?!\())"
 )
 _FORGIVEN = frozenset(
@@ -70,6 +71,12 @@ def _guard(node: ast.AST, file: PythonFile) -> ast.If | tuple[ast.Try, ast.Excep
     return None
 
 
+def is_attempted(call: ast.AST, file: PythonFile) -> bool:
+    """Whether a call that needs a package is tried, and the script goes on without it."""
+    guard = _guard(call, file)
+    return isinstance(guard, tuple) and not _gives_up(guard[1])
+
+
 def _asks(test: ast.expr) -> bool:
     return _ASKS_FOR_PACKAGE.match(ast.unparse(test)) is not None
 
@@ -97,7 +104,7 @@ def _fails_later(
         isinstance(n, ast.Assert)
         and isinstance(n.test, ast.Name)
         and n.test.id in flags
-        and not _is_for_old_versions(n, file)
+        and not is_for_some_versions(n, file)
         for n in ast.walk(file.tree)
     ):
         return True
@@ -113,7 +120,7 @@ def _fails_later(
     )
 
 
-def _is_for_old_versions(node: ast.AST, file: PythonFile) -> bool:
+def is_for_some_versions(node: ast.AST, file: PythonFile) -> bool:
     """Whether this only happens with some versions: `if version.parse(torch.__version__) < …`."""
     return any(
         isinstance(around, ast.If) and "version" in ast.unparse(around.test)
