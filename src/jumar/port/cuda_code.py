@@ -178,8 +178,8 @@ def _read_text(
     text = node.value if isinstance(node, ast.Constant) else ""
     if isinstance(text, str) and _CUDA_TEXTS.fullmatch(text):
         about.append(text)
-    if isinstance(text, str) and _CHOSEN_FOR_CUDA.fullmatch(text) and not reader.elsewhere:
-        about += [text] if isinstance(reader.file.parent(node), ast.IfExp) else []
+    if isinstance(text, str) and not reader.elsewhere and _is_chosen_for_cuda(node, text, reader):
+        about.append(text)
     if reader.elsewhere:
         found.portable |= isinstance(text, str) and text.startswith("cuda")
         return
@@ -191,6 +191,16 @@ def _read_text(
     if role is None and isinstance(reader.file.parent(node), _HOLDS_A_VALUE):
         # A value that stays CUDA's keeps its condition.
         about.append(reader.file.text(node))
+
+
+def _is_chosen_for_cuda(node: ast.expr, text: str, reader: _Reader) -> bool:
+    """Whether a check chooses what only CUDA has, or Lightning's accelerator for it."""
+    choice = reader.file.parent(node)
+    if not isinstance(choice, ast.IfExp):
+        return False
+    holder = reader.file.parent(choice)
+    is_lightnings = isinstance(holder, ast.keyword) and holder.arg == "accelerator"
+    return _CHOSEN_FOR_CUDA.fullmatch(text) is not None or (text == "gpu" and is_lightnings)
 
 
 _HOLDS_A_VALUE = (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword, ast.IfExp)

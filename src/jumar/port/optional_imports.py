@@ -56,14 +56,16 @@ def runs_without(node: ast.AST, file: PythonFile) -> bool:
     return _has_another_way(attempt, handler) or not _used_outside(node, attempt, file)
 
 
-def _guard(node: ast.AST, file: PythonFile) -> ast.If | tuple[ast.Try, ast.ExceptHandler] | None:
+def _guard(
+    node: ast.AST, file: PythonFile, also: tuple[str, ...] = ()
+) -> ast.If | tuple[ast.Try, ast.ExceptHandler] | None:
     """The check for the package, or the handler that catches its absence."""
     child = node
     for ancestor in file.ancestors(node):
         if isinstance(ancestor, ast.Try) and child in ancestor.body:
             for handler in ancestor.handlers:
                 caught = ast.unparse(handler.type) if handler.type is not None else "Exception"
-                if any(name in caught for name in _FORGIVEN):
+                if any(name in caught for name in (*_FORGIVEN, *also)):
                     return ancestor, handler
         if isinstance(ancestor, ast.If) and child in ancestor.body and _asks(ancestor.test):
             return ancestor
@@ -71,9 +73,9 @@ def _guard(node: ast.AST, file: PythonFile) -> ast.If | tuple[ast.Try, ast.Excep
     return None
 
 
-def is_attempted(call: ast.AST, file: PythonFile) -> bool:
+def is_attempted(call: ast.AST, file: PythonFile, also: tuple[str, ...] = ()) -> bool:
     """Whether a call that needs a package is tried, and the script goes on without it."""
-    guard = _guard(call, file)
+    guard = _guard(call, file, also)
     return isinstance(guard, tuple) and not _gives_up(guard[1])
 
 

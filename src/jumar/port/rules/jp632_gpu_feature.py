@@ -152,7 +152,8 @@ def _call(node: ast.Call, file: PythonFile) -> Outcomes:
     if name.startswith("transformers.") and name.endswith(".BitsAndBytesConfig"):
         yield _remark(node.func, f"{BITSANDBYTES}: {name}", QUANTISED, file, Severity.LIMIT)
     elif _FAISS_GPU.fullmatch(name):
-        yield _remark(node.func, name, _FAISS, file)
+        without = is_attempted(node, file, also=("AttributeError",))
+        yield _remark(node.func, name, _FAISS, file, Severity.INFO if without else Severity.WORK)
     elif method in _XFORMERS and _turns_on(node) and not _is_own_method(node.func, file):
         without = is_attempted(node, file)
         yield _remark(
