@@ -126,6 +126,12 @@ def test_shell_lines_without_a_device_stay(line: str) -> None:
         ("  --env PYTORCH_CUDA_ALLOC_CONF=a:True \\",
          "  --env PYTORCH_CUDA_ALLOC_CONF=a:True --env PYTORCH_NPU_ALLOC_CONF=a:True \\",
          "  --env PYTORCH_NPU_ALLOC_CONF=a:True \\"),
+        ('list="${CUDA_VISIBLE_DEVICES:-0}"',
+         'list="${ASCEND_RT_VISIBLE_DEVICES:-${CUDA_VISIBLE_DEVICES:-0}}"',
+         'list="${ASCEND_RT_VISIBLE_DEVICES:-0}"'),
+        ("n=`$PYTHON -c 'import torch; print(torch.cuda.device_count())'`",
+         "n=`$PYTHON -c 'import torch; print(torch.accelerator.device_count())'`",
+         "n=`$PYTHON -c 'import torch; print(torch.npu.device_count())'`"),
     ],
 )  # fmt: skip
 def test_shell_lines_with_a_device(line: str, portable: str, npu: str) -> None:
@@ -497,6 +503,12 @@ def test_what_a_command_of_a_notebook_gave_may_be_assigned() -> None:
         ("python t.py --load_in_4bit --lr 1", "bitsandbytes: load_in"),
         ("python t.py --load_in_4bit False", ""),
         ("python t.py --attn_implementation=flash_attention_2", "flash_attention_2"),
+        ('readonly IMAGE="nvcr.io/nvidia/pytorch:26.03-py3"', "CUDA image"),
+        ("PARENT=mambaorg/micromamba:2.0-cuda12.6.3-ubuntu24.04", "CUDA image"),
+        ("TAG=${TORCH}-cuda${CUDA}-cudnn9-devel", "CUDA image"),
+        ("IMAGE=ubuntu:24.04", ""),
+        ("CUDA_VERSION=12.4", ""),
+        ('CARDS="--gpus all"', "docker --gpus"),
     ],
 )
 def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str) -> None:

@@ -189,6 +189,29 @@ def test_packages_below_src_are_known_to_tests_beside_them(tmp_path: Path) -> No
     assert b"ASCEND_RT_VISIBLE_DEVICES=0" in result_of(tmp_path, "guide.mdx")
 
 
+def test_a_method_of_an_object_that_is_not_known_is_found_by_its_name(tmp_path: Path) -> None:
+    make(
+        tmp_path,
+        plan_py="class A:\n    def average(self, net, device='cpu'): return net.to(device)\n"
+        "class B:\n    def name(self, kind): return kind\n    def pick(self, device): pass\n"
+        "class C:\n    def pick(self, label): pass\n",
+        train_py='import torch\ndef go(s, net):\n    s.average(net, "cuda")\n    s.name("cuda")\n'
+        '    s.pick("cuda")\n',
+    )
+    text = result_of(tmp_path, "train.py").decode()
+    assert 's.average(net, "npu")' in text
+    assert 's.name("cuda")' in text
+    assert 's.pick("cuda")' in text
+
+
+def test_a_test_that_pretends_to_be_on_a_card_still_does(tmp_path: Path) -> None:
+    text = 'import torch\ndef test_it(model):\n    model.device = torch.device("cuda")\n'
+    make(tmp_path, tests__test_it_py=text, train_py=text)
+    pretends = 'model.device = torch.device("npu" if hasattr(torch, "npu") else "cuda")'
+    assert pretends in result_of(tmp_path, "tests/test_it.py", Options()).decode()
+    assert "model.device = ACCELERATOR" in result_of(tmp_path, "train.py", Options()).decode()
+
+
 def test_links_are_kept_and_a_loop_of_links_ends(tmp_path: Path) -> None:
     source = make(tmp_path / "src", a_py="import torch\nx.cuda()\n")
     (source / "loop").symlink_to(source, target_is_directory=True)

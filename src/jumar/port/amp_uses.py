@@ -73,6 +73,22 @@ def begins_partial(node: ast.expr, holder: ast.AST | None, file: PythonFile) -> 
     )
 
 
+def may_have_device(node: ast.AST, file: PythonFile) -> bool:
+    """Whether a name may also be what already has its device: `partial(torch.amp.autocast, "cuda")`.
+
+    Its calls cannot be given another one."""
+    if isinstance(node, ast.Name):
+        bound = file.names.values(node.id, file.scope(node))
+        return any(isinstance(value, (ast.Call, ast.Lambda, ast.FunctionDef)) for value in bound)
+    return False
+
+
+def is_assigned_to_such(node: ast.AST, file: PythonFile) -> bool:
+    """Whether this is assigned to a name that elsewhere has its device already."""
+    holder = file.parent(node)
+    return isinstance(holder, ast.Assign) and may_have_device(holder.targets[0], file)
+
+
 def keeps_meaning(holder: ast.AST | None) -> bool:
     """Whether a name that is not called here may become torch's: checked for, or assigned.
 
@@ -111,6 +127,8 @@ def _is_ported(use: ast.AST, file: PythonFile) -> bool:
         use, holder = holder, file.parent(holder)
     kind = KINDS.get(file.name(use) or "")
     if kind is None or _stays(use, file):
+        return False
+    if may_have_device(use, file) or is_assigned_to_such(use, file):
         return False
     assert isinstance(use, ast.expr)
     if isinstance(holder, ast.Call) and holder.func is use:

@@ -23,6 +23,7 @@ from jumar.port.project import OWN
 from jumar.port.records import Severity
 
 _SWITCHES = ("torch.backends.cudnn.", "torch.backends.cuda.")
+_PRECISION = "torch.set_float32_matmul_precision"
 _BUILDERS = "torch.utils.cpp_extension."
 _VERSIONS = frozenset({"torch.version.cuda", "torch.version.hip"})
 _DESPITE_SAME_NAME = frozenset({"get_device_capability", "graph", "make_graphed_callables"})
@@ -49,6 +50,10 @@ _CUDA_TEXTS = re.compile(
     r"|[\w.]*-gpu"
 )
 """Texts that name a source file, a program, a provider or a build for NVIDIA's."""
+_CHOSEN_FOR_CUDA = re.compile(
+    r"gesvd[aj]?|inductor|reduce-overhead|max-autotune|[\w/.-]*requirements[\w.-]*\.txt"
+)
+"""Values that a check chooses for CUDA: a driver of cuSOLVER, a compiler, a list of requirements."""
 _COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
 _HARMLESS = re.compile(
@@ -173,6 +178,8 @@ def _read_text(
     text = node.value if isinstance(node, ast.Constant) else ""
     if isinstance(text, str) and _CUDA_TEXTS.fullmatch(text):
         about.append(text)
+    if isinstance(text, str) and not reader.elsewhere and _is_chosen_for_cuda(node, text, reader):
+        about.append(text)
     if reader.elsewhere:
         found.portable |= isinstance(text, str) and text.startswith("cuda")
         return
@@ -184,6 +191,16 @@ def _read_text(
     if role is None and isinstance(reader.file.parent(node), _HOLDS_A_VALUE):
         # A value that stays CUDA's keeps its condition.
         about.append(reader.file.text(node))
+
+
+def _is_chosen_for_cuda(node: ast.expr, text: str, reader: _Reader) -> bool:
+    """Whether a check chooses what only CUDA has, or Lightning's accelerator for it."""
+    choice = reader.file.parent(node)
+    if not isinstance(choice, ast.IfExp):
+        return False
+    holder = reader.file.parent(choice)
+    is_lightnings = isinstance(holder, ast.keyword) and holder.arg == "accelerator"
+    return _CHOSEN_FOR_CUDA.fullmatch(text) is not None or (text == "gpu" and is_lightnings)
 
 
 _HOLDS_A_VALUE = (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword, ast.IfExp)
@@ -324,7 +341,7 @@ def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _R
 def _is_switch(name: str, reader: _Reader) -> bool:
     """Whether a name has no effect on NPUs, or stays CUDA's in portable code."""
     activity = name == "torch.profiler.ProfilerActivity.CUDA" and not reader.file.options.npu_only
-    return activity or name.startswith(_SWITCHES)
+    return activity or name == _PRECISION or name.startswith(_SWITCHES)
 
 
 def _is_of_cuda(name: str, reader: _Reader) -> bool:

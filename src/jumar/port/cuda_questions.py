@@ -20,6 +20,10 @@ _COMPILERS = frozenset(
     f"torch.utils.cpp_extension.{name}" for name in ("load", "load_inline", "CUDA_HOME")
 )
 _PACKAGE_QUESTION = re.compile(r"is_(?P<module>[a-z0-9_]+?)(?:_\d+)?_available")
+_NAMED_FLAG = re.compile(
+    r"_*(?:(?:with|has|have|use|import(?:ed)?)_(?P<module>\w+)|(?P<before>\w+?)_(?:is_)?(?:available|installed))"
+)
+"""A flag that says by its name which package could be imported: `WITH_PYG_LIB`."""
 CAPABILITY = "torch.cuda.get_device_capability"
 PROPERTIES = "torch.cuda.get_device_properties"
 NONE_ON_NPUS = frozenset(
@@ -38,6 +42,8 @@ def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
     if _BUILDS.search(file.source.text):
         return True
     function = file.enclosing_function(node)
+    if function is None and _compiles(file):
+        return True
     if function is not None and (
         _COMPILES_ITSELF.search(file.text(function))
         or any(file.name(n) in _COMPILERS for n in ast.walk(function))
@@ -48,6 +54,17 @@ def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
         or asked_with_package(node, file)
         or asks_for_generation(node, file)
         or _is_for_faiss(node, file)
+    )
+
+
+def _compiles(file: PythonFile) -> bool:
+    """Whether a module compiles CUDA's sources when it is used: what it asks first is for them."""
+    if "cpp_extension" not in file.source.text:
+        return False
+    return any(
+        file.name(node) in _COMPILERS
+        for kind in (ast.Name, ast.Attribute)
+        for node in file.names.found.get(kind, ())
     )
 
 
@@ -171,6 +188,10 @@ def _is_package(part: ast.expr, file: PythonFile) -> bool:
     """Whether a name is a package, or a flag that it could be imported."""
     if not isinstance(part, ast.Name):
         return False
+    named = _NAMED_FLAG.fullmatch(part.id.lower())
+    if named is not None:
+        package = _cuda_only(named["module"] or named["before"])
+        return package is not None and package.code != NAMED_FOR_CUDA
     bound = file.names.values(part.id, file.scope(part))
     return any(
         _cuda_only(value) is not None if isinstance(value, str) else _is_flag(value, file)

@@ -76,3 +76,15 @@ def _beside(node: ast.AST, name: str) -> list[ast.expr]:
     if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == name for t in node.targets):
         return [node.value]
     return []
+
+
+def makes_device_fixture(holder: ast.expr, file: PythonFile) -> bool:
+    """Whether a list is in `@fixture(params=…)` of a function that yields a device."""
+    for around in file.ancestors(holder):
+        if isinstance(around, ast.FunctionDef):
+            return is_device_name(around.name)
+        if isinstance(around, ast.keyword) and around.arg != "params":
+            return False
+        if not isinstance(around, (ast.IfExp, ast.keyword, ast.Call)):
+            return False
+    return False

@@ -69,3 +69,14 @@ def takes_devices(function: str) -> bool:
         and root not in sys.stdlib_module_names
         and not _NO_DEVICES.match(function)
     )
+
+
+_FOREIGN = frozenset(
+    {"caffe2", "ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"}
+)
+"""Packages with their own devices; none of them knows torch's NPU names."""
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a function has devices of its own, or builds for CUDA."""
+    return name.partition(".")[0] in _FOREIGN or name.startswith("torch.utils.cpp_extension.")

@@ -10,6 +10,7 @@ from jumar.port.device_keys import (
     is_device_map,
     is_map_location,
     looks_up_device,
+    makes_device_fixture,
     picks_device,
     place_of_key,
 )
@@ -19,26 +20,16 @@ from jumar.port.device_names import (
     OTHER_DEVICES,
     TEXT_ARGUMENTS,
     is_device_name,
+    is_foreign,
     takes_devices,
 )
 from jumar.port.labels import PLATFORMS, beside, is_label, name_called
+from jumar.port.prose import TAKE_PROSE, is_prose
 
 _TOLD_DEVICE = re.compile(r"\bdevice\b", re.IGNORECASE)
 _OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
-_TAKE_PROSE = frozenset(
-    {
-        "print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "write",
-        "format_help", "replace", "split", "strip", "lstrip", "rstrip", "find", "index", "count",
-        "startswith", "endswith", "match", "get",
-    }
-)  # fmt: skip
-"""Functions and methods whose arguments are texts of any kind."""
-_FOREIGN = frozenset(
-    {"caffe2", "ctranslate2", "faster_whisper", "jax", "onnxruntime", "tensorflow", "tvm"}
-)
-"""Packages with their own devices; none of them knows torch's NPU names."""
 _RUNTIMES = ("caffe2", "tvm")
-"""Those of them that run torch's models themselves: a file about them checks for what they know."""
+"""Packages that run torch's models themselves: a file about them checks for what they know."""
 _ALLOWED = re.compile(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
 _OF_A_VENDOR = re.compile(r"nvidia|amd|rocm", re.IGNORECASE)
 
@@ -63,7 +54,7 @@ def role(node: ast.expr, file: PythonFile, *, certain: bool) -> Role | None:
     found = _role_at(node, parent, file)
     if found in (Role.COMPARED, Role.CHOICE) and _is_about_a_runtime(file):
         return None
-    if found is None and certain and not _is_prose(node, parent, file):
+    if found is None and certain and not is_prose(node, parent, file):
         return Role.TEXT
     return found
 
@@ -98,8 +89,8 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
     position = call.args.index(node) if node in call.args else -1
     if position < 0:
         return None
-    name = file.name(call.func) or _chosen(call.func, file)
-    if name.partition(".")[0] in _FOREIGN:
+    name, position = _function_of(call, position, file)
+    if is_foreign(name):
         return None
     if TEXT_ARGUMENTS.get(name) == position:
         return Role.TEXT
@@ -115,13 +106,28 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
         return Role.TEXT
     if _is_fallback(call, position):
         return Role.TEXT
-    is_device_here = is_device_name(file.parameter(call, position))
-    return Role.TEXT if is_device_here or _is_for_a_package(node, name) else None
+    parameter = file.parameter(call, position) or _of_some_method(node, call, position, file)
+    return Role.TEXT if is_device_name(parameter) or _is_for_a_package(node, name) else None
+
+
+def _of_some_method(node: ast.expr, call: ast.Call, position: int, file: PythonFile) -> str:
+    """The parameter that `trainer.average(model, "cuda")` names, whichever class the object has."""
+    if not isinstance(node, ast.Constant) or not isinstance(call.func, ast.Attribute):
+        return ""
+    return file.project.parameter_of_methods(call.func.attr, position)
+
+
+def _function_of(call: ast.Call, position: int, file: PythonFile) -> tuple[str, int]:
+    """The function that gets an argument, and as which one: `partial(autocast, "cuda")` hands it on."""
+    name = file.name(call.func) or _chosen(call.func, file)
+    if name == "functools.partial" and position > 0:
+        return file.name(call.args[0]) or "", position - 1
+    return name, position
 
 
 def _is_for_a_package(node: ast.expr, name: str) -> bool:
     """Whether `"cuda"` is passed to a function of another package: that can only be a device."""
-    takes = takes_devices(name) and name.rpartition(".")[2] not in _TAKE_PROSE
+    takes = takes_devices(name) and name.rpartition(".")[2] not in TAKE_PROSE
     return takes and isinstance(node, ast.Constant)
 
 
@@ -162,7 +168,7 @@ def _keyword(keyword: ast.keyword, file: PythonFile) -> Role | None:
     if isinstance(keyword.value, (ast.IfExp, ast.BoolOp)) and _beside_cpu(keyword.value):
         return Role.OBJECT if keyword.arg in ("device", "map_location") else Role.TEXT
     name = file.name(call.func) or ""
-    if name.partition(".")[0] in _FOREIGN:
+    if is_foreign(name):
         return None
     if keyword.arg == "type" and name == "torch.device":
         return Role.TEXT
@@ -312,7 +318,9 @@ def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Ro
         return Role.CHOICE
     if isinstance(parent, (ast.Assign, ast.AnnAssign)) and _beside_cpu(holder):
         return _in_named_list(holder, parent)
-    if isinstance(parent, (ast.List, ast.Tuple)) and _beside_cpu(parent):
+    if isinstance(parent, (ast.List, ast.Tuple, ast.IfExp)) and _beside_cpu(parent):
+        return Role.TEXT
+    if makes_device_fixture(holder, file):
         return Role.TEXT
     if isinstance(parent, ast.Call) and len(parent.args) == 2 and parent.args[1] is holder:
         # `parametrize("device", ["cuda"])` names what the list holds.
@@ -385,15 +393,3 @@ def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
         if node.func.attr in ("get_device", "device"):
             return True
     return file.name(node.func) == "torch.device" or looks_up_device(node)
-
-
-def _is_prose(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> bool:
-    if isinstance(parent, ast.Call):
-        called = name_called(parent)
-        # The second argument of `get` is what is taken instead.
-        return called in _TAKE_PROSE and not (called == "get" and parent.args[0] is not node)
-    if isinstance(parent, ast.Dict):
-        return node in parent.keys
-    return isinstance(
-        parent, (ast.Expr, ast.FormattedValue, ast.Raise, ast.Assert, ast.Compare, ast.Subscript)
-    )

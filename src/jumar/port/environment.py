@@ -18,9 +18,10 @@ CUDAS_ALLOCATOR = "cudaMallocAsync"
 """The value of its `backend`, which the plug-in's allocator refuses."""
 
 COMMAND_IN_TEXT = re.compile(
-    r"(?:(?<=[\"'])|(?<=&& )|(?<=; ))(?P<name>"
+    r"(?:(?<=[\"'])|(?<=&& )|(?<=; ))(?P<before>(?:[A-Z_]+=[\w.,{}]+ )*)(?P<name>"
     + "|".join(COUNTERPARTS)
-    + r")=(?P<value>\{[^{}\"']*\}|[\w,$%]+)(?=\s+(?:python[\d.]*|torchrun|accelerate|deepspeed|bash|sh)\b)"
+    + r")=(?P<value>\{[^{}\"']*\}|[\w,$%]+)"
+    r"(?=(?: [A-Z_]+=[\w.,{}]+)*\s+(?:python[\d.]*|torchrun|accelerate|deepspeed|bash|sh)\b)"
 )
 """A shell command inside a string: the variable is set for a known training program."""
 
@@ -68,4 +69,4 @@ def remark_words(name: str) -> tuple[Words, Words] | None:
 def in_command(match: re.Match[str], *, npu_only: bool) -> str:
     """The variable of a shell command with its counterpart, or the counterpart alone."""
     target = f"{COUNTERPARTS[match['name']]}={match['value']}"
-    return target if npu_only else f"{match[0]} {target}"
+    return f"{match['before']}{target}" if npu_only else f"{match[0]} {target}"

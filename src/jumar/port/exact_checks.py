@@ -23,10 +23,29 @@ def is_exact(node: ast.expr, file: PythonFile) -> bool:
     call = file.parent(node)
     if not isinstance(call, ast.Call) or call.func is not node:
         return False
-    return _goes_on_to_own_functions(node, file) or (
-        _has_torch(file)
-        and (_pins_memory(call, file) or _skips_tests(call, file) or _others_follow(call, file))
+    return (
+        _goes_on_to_own_functions(node, file)
+        or _has_such_beside(node, file)
+        or (
+            _has_torch(file)
+            and (_pins_memory(call, file) or _skips_tests(call, file) or _others_follow(call, file))
+        )
     )
+
+
+def _has_such_beside(node: ast.expr, file: PythonFile) -> bool:
+    """Whether another check of the same function goes on to such functions: both must agree."""
+    function = file.enclosing_function(node)
+    if function is None:
+        return False
+    key = "exact checks", f"{function.name}:{function.lineno}"
+    if key not in file.answers:
+        file.answers[key] = any(
+            file.name(other) == "torch.cuda.is_available" and _goes_on_to_own_functions(other, file)
+            for other in ast.walk(function)
+            if isinstance(other, (ast.Attribute, ast.Name))
+        )
+    return file.answers[key]
 
 
 def _has_torch(file: PythonFile) -> bool:
@@ -80,7 +99,9 @@ def _others_follow(call: ast.Call, file: PythonFile) -> bool:
     """Whether another branch is for Macs or another vendor's devices."""
     for around in file.ancestors(call):
         if isinstance(around, ast.If):
-            return any(_OTHERS.search(file.text(test)) for test in _tests_beside(around, file))
+            return _is_beside_others(around, file)
+        if isinstance(around, ast.Assign):
+            return any(_is_beside_others(branch, file) for branch in _tested(around, file))
         if isinstance(around, ast.IfExp):
             # A device that is chosen here is the accelerator's own, on Macs as well.
             chooses = isinstance(around.body, (ast.Constant, ast.JoinedStr))
@@ -88,6 +109,26 @@ def _others_follow(call: ast.Call, file: PythonFile) -> bool:
         if isinstance(around, ast.stmt):
             return False
     return False
+
+
+def _tested(assign: ast.Assign, file: PythonFile) -> Iterator[ast.If]:
+    """The branches that test the variable that keeps an answer."""
+    names = {target.id for target in assign.targets if isinstance(target, ast.Name)}
+    for branch in ast.walk(file.scope(assign).node):
+        if isinstance(branch, ast.If) and getattr(branch.test, "id", "") in names:
+            yield branch
+
+
+def _is_beside_others(branch: ast.If, file: PythonFile) -> bool:
+    """Whether the same chain, or the branch that this one is the rest of, is for other devices."""
+    if any(_OTHERS.search(file.text(test)) for test in _tests_beside(branch, file)):
+        return True
+    above = file.parent(branch)
+    return (
+        isinstance(above, ast.If)
+        and branch in above.orelse
+        and any(_OTHERS.search(file.text(statement)) for statement in above.body)
+    )
 
 
 def _tests_beside(branch: ast.If, file: PythonFile) -> Iterator[ast.expr]:

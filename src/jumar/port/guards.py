@@ -22,6 +22,8 @@ _SAID_OF_CUDA = re.compile(
     re.IGNORECASE,
 )
 """An error that says what only CUDA has: `"int4 is only supported on CUDA"`."""
+_SWITCHED_ON = re.compile(r"(?:^|_)(?:triton|cudnn|cueq|fusion|kernels?|cuda_?graphs?)(?:_|$)")
+"""Arguments that turn on kernels for CUDA."""
 _MOST_LINES = 40
 _MOST_HOPS = 3
 
@@ -51,6 +53,11 @@ def kept(file: PythonFile) -> dict[ast.AST, Guard]:
     return file.guards
 
 
+def behind_kept(choice: ast.IfExp, file: PythonFile) -> bool:
+    """Whether a value is chosen by a check that stays, so that NPUs get the other one."""
+    return any(question in kept(file) for question in ast.walk(choice.test))
+
+
 def left_alone(file: PythonFile) -> list[tuple[int, int]]:
     """The spans of code behind checks that stay."""
     return [span for guard in kept(file).values() for span in guard.spans]
@@ -69,7 +76,8 @@ def _questions(file: PythonFile) -> Iterator[tuple[ast.AST, bool]]:
         assert isinstance(node, ast.Attribute)
         if not isinstance(node.ctx, ast.Load):
             continue
-        if node.attr == "is_cuda" or file.name(node) == "torch.cuda.is_available":
+        is_asked = node.attr == "is_cuda" or file.name(node) == "torch.cuda.is_available"
+        if is_asked or (node.attr == "device_count" and _asks_for_any(node, file)):
             yield node, True
     for node in file.names.found.get(ast.Name, ()):
         if file.name(node) == "torch.cuda.is_available":
@@ -80,6 +88,17 @@ def _questions(file: PythonFile) -> Iterator[tuple[ast.AST, bool]]:
         if found is not None and literals.role(found, file) is Role.COMPARED:
             assert isinstance(holder, ast.Compare)
             yield node, not isinstance(holder.ops[0], (ast.NotEq, ast.NotIn))
+
+
+def _asks_for_any(node: ast.Attribute, file: PythonFile) -> bool:
+    """Whether this is `torch.cuda.device_count() > 0`."""
+    compare = file.parent(file.parent(node) or node)
+    return (
+        file.name(node) == "torch.cuda.device_count"
+        and isinstance(compare, ast.Compare)
+        and isinstance(compare.ops[0], ast.Gt)
+        and getattr(compare.comparators[0], "value", None) == 0
+    )
 
 
 def behind(question: ast.AST, file: PythonFile) -> list[ast.AST]:
@@ -96,11 +115,13 @@ def leaves(branch: ast.If) -> bool:
 def _behind(question: ast.AST, yes: bool, file: PythonFile) -> Guarded:
     guarded = Guarded()
     holder = file.parent(question)
+    if getattr(question, "attr", "") == "device_count":
+        holder = file.parent(holder or question)
     if isinstance(holder, ast.Compare) or (
         isinstance(holder, ast.Call) and holder.func is question
     ):
         _follow(holder, yes, file, guarded, 0)
-    elif isinstance(question, ast.Attribute) and question.attr == "is_cuda":
+    elif isinstance(question, ast.Attribute) and question.attr in ("is_cuda", "has_cuda"):
         _follow(question, yes, file, guarded, 0)
     return guarded
 
@@ -114,6 +135,9 @@ def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
     said = _SAID_OF_CUDA.search(_error_without(question, file))
     if said is not None:
         return Guard(said["what"], (), stops=True)
+    switch = _switch(question, file)
+    if switch:
+        return Guard(switch, (), stops=False)
     guarded = _behind(question, yes, file)
     if not guarded.conditions and not guarded.code:
         return None
@@ -142,6 +166,14 @@ def _answers_for_graphs(question: ast.AST, file: PythonFile) -> bool:
     if key not in file.answers:
         file.answers[key] = facts(owner.body, file).captures
     return file.answers[key]
+
+
+def _switch(question: ast.AST, file: PythonFile) -> str:
+    """What only CUDA has and the answer turns on in a call: `use_triton=device == "cuda"`."""
+    asked = file.parent(question)
+    holder = file.parent(asked) if isinstance(asked, (ast.Compare, ast.Call)) else asked
+    named = holder.arg if isinstance(holder, ast.keyword) else None
+    return named if named is not None and _SWITCHED_ON.search(named) else ""
 
 
 def _error_without(question: ast.AST, file: PythonFile) -> str:

@@ -13,6 +13,7 @@ from jumar.port.packages import imported
 
 _ASKS_FOR_PACKAGE = re.compile(
     r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b"
+    r"|(?<![\w.])_?(?!cuda|gpu|npu)[a-z][a-z0-9_]*_(?:is_)?installed\b(?!\()"
     r"|(?<![\w.])_?(?!cuda|gpu|npu|is_)[a-z][a-z0-9_]*_available\b(?!\())"
 )
 _FORGIVEN = frozenset(
@@ -55,19 +56,27 @@ def runs_without(node: ast.AST, file: PythonFile) -> bool:
     return _has_another_way(attempt, handler) or not _used_outside(node, attempt, file)
 
 
-def _guard(node: ast.AST, file: PythonFile) -> ast.If | tuple[ast.Try, ast.ExceptHandler] | None:
+def _guard(
+    node: ast.AST, file: PythonFile, also: tuple[str, ...] = ()
+) -> ast.If | tuple[ast.Try, ast.ExceptHandler] | None:
     """The check for the package, or the handler that catches its absence."""
     child = node
     for ancestor in file.ancestors(node):
         if isinstance(ancestor, ast.Try) and child in ancestor.body:
             for handler in ancestor.handlers:
                 caught = ast.unparse(handler.type) if handler.type is not None else "Exception"
-                if any(name in caught for name in _FORGIVEN):
+                if any(name in caught for name in (*_FORGIVEN, *also)):
                     return ancestor, handler
         if isinstance(ancestor, ast.If) and child in ancestor.body and _asks(ancestor.test):
             return ancestor
         child = ancestor
     return None
+
+
+def is_attempted(call: ast.AST, file: PythonFile, also: tuple[str, ...] = ()) -> bool:
+    """Whether a call that needs a package is tried, and the script goes on without it."""
+    guard = _guard(call, file, also)
+    return isinstance(guard, tuple) and not _gives_up(guard[1])
 
 
 def _asks(test: ast.expr) -> bool:
@@ -97,7 +106,7 @@ def _fails_later(
         isinstance(n, ast.Assert)
         and isinstance(n.test, ast.Name)
         and n.test.id in flags
-        and not _is_for_old_versions(n, file)
+        and not is_for_some_versions(n, file)
         for n in ast.walk(file.tree)
     ):
         return True
@@ -113,7 +122,7 @@ def _fails_later(
     )
 
 
-def _is_for_old_versions(node: ast.AST, file: PythonFile) -> bool:
+def is_for_some_versions(node: ast.AST, file: PythonFile) -> bool:
     """Whether this only happens with some versions: `if version.parse(torch.__version__) < …`."""
     return any(
         isinstance(around, ast.If) and "version" in ast.unparse(around.test)

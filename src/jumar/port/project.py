@@ -69,6 +69,7 @@ class Project:
         self._trees: dict[str, tuple[str, ast.Module]] = {}
         self._kept_bytes = 0
         self._found: dict[tuple[str, str], str | None] = {}
+        self._methods: dict[str, list[list[str]]] = {}
 
     def look_around(self) -> None:
         """Record what rules must know about all files before the first one is ported."""
@@ -92,6 +93,25 @@ class Project:
         )
         self.backends_read = frozenset(backends)
         self.set_on_cuda = frozenset(added)
+
+    def parameter_of_methods(self, name: str, position: int) -> str:
+        """The parameter at a position of every method of this name, if they agree."""
+        if name not in self._methods:
+            self._methods[name] = list(self._signatures(name))
+        found = {p[position] if position < len(p) else "" for p in self._methods[name]}
+        return found.pop() if len(found) == 1 else ""
+
+    def _signatures(self, name: str) -> Iterator[list[str]]:
+        for path in sorted(self._files):
+            try:
+                data = (self._root / path).read_bytes()
+                tree = ast.parse(data) if f"def {name}(".encode() in data else ast.Module([], [])
+            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+            for owner in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
+                for method in owner.body:
+                    if isinstance(method, ast.FunctionDef) and method.name == name:
+                        yield [a.arg for a in (*method.args.posonlyargs, *method.args.args)][1:]
 
     def take_tree(self, path: str, text: str) -> ast.Module | None:
         """The tree of a module that was parsed earlier; each is handed out once."""

@@ -26,6 +26,8 @@ _PUT_ASIDE = re.compile(
 )
 """Stored in a variable for a later command: `cards="CUDA_VISIBLE_DEVICES=$1"`."""
 _REFERENCE = re.compile(rf"\$\{{?(?P<name>{_NAMES})\b")
+_WITH_DEFAULT = re.compile(rf"(?<!:-)\$\{{(?P<name>{_NAMES}):?-[^{{}}]*\}}")
+"""A variable that may be set from outside: `${CUDA_VISIBLE_DEVICES:-0}`."""
 _EXPORT = re.compile(rf"(?P<head>^\s*export\s+(?:\w+\s+)*?)(?P<name>{_NAMES})(?=\s|;|$)(?!\s*=)")
 _DECLARES = re.compile(
     r"(?P<word>\b(?:export|declare(?:\s+-\w+)*|typeset|local|readonly)\s+)[^;&|]*$"
@@ -49,6 +51,9 @@ _OF_THIS_MACHINE = {
     "nccl": _ASKS.format(f"torch.distributed.get_default_backend_for_device({_ACCELERATOR})"),
 }
 _ON_NPU = {"cuda": "npu", "nccl": "hccl"}
+_ASKS_PYTHON = re.compile(r"\s-c\s+[\"'].*\bimport torch\b")
+_OF_TORCH = re.compile(r"\btorch\.cuda\.(?=(?:device_count|is_available)\(\))")
+"""What `python -c 'import torch; print(torch.cuda.device_count())'` asks."""
 _NCCL = re.compile(r"(?<![\w$\"'{])(?P<name>(?:TORCH_)?NCCL_[A-Z0-9_]+)=")
 
 
@@ -121,8 +126,12 @@ def command(line: str, options: Options) -> str:
     line = _PUT_ASIDE.sub(partial(_put_aside, line=line, options=options), line)
     line = _EXPORT.sub(partial(_exported, line=line, options=options), line)
     line = EVERY_CARD.sub(r"\g<head>auto", line)
+    if _ASKS_PYTHON.search(line) and (options.npu_only or options.has_accelerator):
+        line = _OF_TORCH.sub("torch.npu." if options.npu_only else "torch.accelerator.", line)
     if not any(f"{target}=" in line for target in COUNTERPARTS.values()):
         line = COMMAND_IN_TEXT.sub(lambda m: in_command(m, npu_only=options.npu_only), line)
+    if not options.npu_only:
+        line = _WITH_DEFAULT.sub(lambda m: f"${{{COUNTERPARTS[m['name']]}:-{m[0]}}}", line)
     if options.npu_only:
         line = _REFERENCE.sub(lambda m: m[0].replace(m["name"], COUNTERPARTS[m["name"]]), line)
         line = _OPTION.sub(lambda m: _renamed(m) if _is_device(m) else m[0], line)

@@ -39,9 +39,14 @@ _ALLOTTED = re.compile(rf"\$(?:{{(?:{SLURM_GPUS.pattern})}}|(?:{SLURM_GPUS.patte
 _LSF = re.compile(r"\bbsub\b.*\s-gpu\s")
 _MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
 _CONTAINER = re.compile(
-    r"\bnvidia-docker\s+run\b|=[\"']?nvidia-docker\b"
+    r"\bnvidia-docker\s+run\b|=[\"']?nvidia-docker\b|^\s*\w+=[\"'][^\"']*--gpus[= ]"
     r"|\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b.*--(?:gpus|runtime[= ]nvidia)\b"
 )
+_IMAGE = re.compile(
+    r"^\s*(?:(?:export|readonly|local)\s+)?\w+=[\"']?(?:\S*\bnvcr\.io/|\S*\bnvidia/cuda:"
+    r"|[\w./-]+:[\w.-]*cuda|\S*-cuda\S*-cudnn)"
+)
+"""An image in a variable of its own."""
 _APPTAINER = re.compile(r"\b(?:apptainer|singularity)\s.*\s--nv(?:ccli)?\b")
 _TRACER = re.compile(rf"{_START}(?:nsys\s+(?:profile|launch|start)|ncu)\s")
 _ENGINE = re.compile(rf"{_START}trtexec\s")
@@ -150,6 +155,14 @@ _ASKED = {
         Words(
             "use Ascend Docker Runtime with -e ASCEND_VISIBLE_DEVICES=0, or --device /dev/davinci0",
             "请使用 Ascend Docker Runtime 并设置 -e ASCEND_VISIBLE_DEVICES=0，或 --device /dev/davinci0",
+        ),
+    ),
+    _IMAGE: (
+        "CUDA image",
+        Words("This image is built on CUDA.", "该镜像基于 CUDA。"),
+        Words(
+            "start from an image with CANN and torch_npu, such as ascend/torch-npu",
+            "请使用带 CANN 与 torch_npu 的镜像，例如 ascend/torch-npu",
         ),
     ),
     _RAY: (

@@ -19,18 +19,35 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     holder = file.parent(node)
     is_searched = isinstance(holder, ast.Compare) and holder.left is node
     is_beginning = _is_a_beginning(node, holder)
-    if not is_searched and not is_beginning:
+    is_listed = _is_one_of_several(holder, file)
+    if not is_searched and not is_beginning and not is_listed:
         return
     start, end = file.span(node)
     text = file.text(node)
     match = _MESSAGE.search(text)
     if match and is_beginning:
         yield file.change(node, Piece(start, end, f"({text}, {text.replace('CUDA', 'NPU')})"))
-    elif (
-        match and isinstance(holder, ast.Compare) and isinstance(holder.ops[0], (ast.In, ast.NotIn))
+    elif match and (
+        is_listed
+        or (isinstance(holder, ast.Compare) and isinstance(holder.ops[0], (ast.In, ast.NotIn)))
     ):
         place = Piece(start + match.start("of_cuda"), start + match.end("of_cuda"), "")
         yield file.change(node, place)
+
+
+def _is_one_of_several(holder: ast.AST | None, file: PythonFile) -> bool:
+    """Whether this is in the list of `any(part in str(error) for part in [...])`."""
+    if not isinstance(holder, (ast.List, ast.Tuple, ast.Set)):
+        return False
+    loop = file.parent(holder)
+    searched = file.parent(loop) if isinstance(loop, ast.comprehension) else None
+    element = searched.elt if isinstance(searched, (ast.GeneratorExp, ast.ListComp)) else None
+    return (
+        isinstance(element, ast.Compare)
+        and isinstance(element.ops[0], ast.In)
+        and isinstance(loop, ast.comprehension)
+        and ast.unparse(element.left) == ast.unparse(loop.target)
+    )
 
 
 def _is_a_beginning(node: ast.Constant, holder: ast.AST | None) -> bool:

@@ -49,8 +49,28 @@ def _attribute(node: ast.Attribute, file: PythonFile) -> Outcomes:
         used = file.parent(node)
         if used is None or not is_plain_range(file.parent(used), file):
             yield from _report(node, member, file)
+    elif head == "torch._C" and member.startswith("_cuda_"):
+        yield _private(node, member, file)
     elif node.attr in _OF_OBJECTS:
         yield from _of_object(node, file)
+
+
+def _private(node: ast.Attribute, member: str, file: PythonFile) -> Remark:
+    return file.remark(
+        node,
+        f"torch._C.{member}",
+        Words(
+            f"torch._C.{member} exists in builds for CUDA only.",
+            f"torch._C.{member} 只存在于 CUDA 版本的 torch 中。",
+        ),
+        Words(
+            "guard it so that it runs on NVIDIA cards only",
+            "请加判断，使其只在 NVIDIA 卡上执行",
+        ),
+        severity=Severity.WORK,
+        effort=Effort.MINUTES,
+        kind=Kind.UNSUPPORTED,
+    )
 
 
 def is_old_history(call: ast.AST | None) -> bool:

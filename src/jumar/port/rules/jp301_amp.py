@@ -9,12 +9,15 @@ import ast
 from jumar.port.amp_uses import (
     KINDS,
     begins_partial,
+    is_assigned_to_such,
     is_spelled_out,
     keeps_its_import,
     keeps_meaning,
+    may_have_device,
     moves,
 )
 from jumar.port.context import PythonFile
+from jumar.port.optional_imports import is_for_some_versions
 from jumar.port.prelude import ACCELERATOR, DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Effort, Kind, Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -37,6 +40,13 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     if not isinstance(node.ctx, ast.Load) or (kind is None and name != "torch.cuda.amp"):
         return
     if isinstance(file.parent(node), ast.Attribute) and kind is None:
+        return
+    if may_have_device(node, file) or (
+        not file.options.npu_only
+        and is_assigned_to_such(node, file)
+        and is_for_some_versions(node, file)
+    ):
+        # Its calls are for whichever of the values the name has.
         return
     if file.options.npu_only:
         yield from _npu_only(node, file)
@@ -66,6 +76,8 @@ def _module(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
 def _scaler(node: ast.Attribute | ast.Name, file: PythonFile) -> Outcomes:
     call = file.parent(node)
     if not isinstance(call, ast.Call) or call.func is not node or call.args:
+        return
+    if may_have_device(node, file):
         return
     if any(keyword.arg in ("device", None) for keyword in call.keywords):
         return
@@ -102,7 +114,7 @@ def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Ou
         pieces.append(file.insert(end, f"(device_type={device})"))
         yield file.change(node, *pieces, needs=(ACCELERATOR, TORCH))
     elif isinstance(call, ast.Assign) and not moves(file.name(node) or "", file):
-        if not isinstance(file.parent(call), ast.Module):
+        if is_assigned_to_such(node, file) or not isinstance(file.parent(call), ast.Module):
             yield _handed_on(node, kind, file)
     elif keeps_meaning(call):
         if pieces:

@@ -24,7 +24,8 @@ from jumar.port.rules.base import Outcomes, Rule
 
 _GETTERS = frozenset({"os.environ.get", "os.getenv"})
 _IN_COMMANDS = (*(f"{name}=" for name in COUNTERPARTS), "--nproc")
-_SETTERS = frozenset({"os.environ.setdefault", "os.putenv", "os.environ.pop", "os.unsetenv"})
+_REMOVERS = frozenset({"os.environ.pop", "os.unsetenv"})
+_SETTERS = frozenset({"os.environ.setdefault", "os.putenv"}) | _REMOVERS
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -109,10 +110,11 @@ def _is_copy(node: ast.expr, file: PythonFile) -> bool:
     if not isinstance(node, ast.Name):
         return False
     bound = file.names.values(node.id, file.scope(node))
-    return bool(bound) and all(
+    made = [v for v in bound if not (isinstance(v, ast.Constant) and v.value is None)]
+    return bool(made) and all(
         isinstance(value, ast.Call)
         and (file.name(value.func) == "os.environ.copy" or _wraps_environment(value, file))
-        for value in bound
+        for value in made
     )
 
 
@@ -130,6 +132,8 @@ def _portable(
             yield from _assigned(node, parent, holder, target, file)
     elif isinstance(parent, ast.Dict):
         yield from _in_dict(node, parent, target, file)
+    elif isinstance(parent, ast.Call) and file.name(parent.func) in _REMOVERS:
+        yield from _removed(node, parent, target, file)
     elif isinstance(parent, ast.Call) and file.name(parent.func) in _GETTERS:
         outer = file.parent(parent)
         if isinstance(outer, ast.Call) and target in file.text(outer):
@@ -140,11 +144,28 @@ def _portable(
         yield file.change(parent, file.insert(start, head), file.insert(end, ")"))
 
 
+def _removed(node: ast.Constant, call: ast.Call, target: str, file: PythonFile) -> Outcomes:
+    """A statement that removes a variable: its counterpart is removed in the next line."""
+    statement = file.parent(call)
+    if not isinstance(statement, ast.Expr) or target in file.source.text:
+        return
+    start, end = file.span(statement)
+    line = file.source.starts[file.source.line_of(start) - 1]
+    blank = file.source.text[line:start]
+    if blank.strip():
+        return
+    again = file.text(statement).replace(str(node.value), target)
+    if file.text(call.func).endswith(".pop") and len(call.args) == 1:
+        again = f"{again[:-1]}, None)"
+    yield file.change(statement, file.insert(end, f"\n{blank}{again}"))
+
+
 def _in_dict(node: ast.Constant, holder: ast.Dict, target: str, file: PythonFile) -> Outcomes:
     """An environment for another process; the value is repeated only if it is simple."""
     value = holder.values[holder.keys.index(node)]
     known = any(isinstance(key, ast.Constant) and key.value == target for key in holder.keys)
-    if known:
+    only_told = isinstance(value, ast.Call) and file.name(value.func) in _GETTERS
+    if known or only_told:
         return
     if not isinstance(value, (ast.Constant, ast.Name)):
         yield file.remark(

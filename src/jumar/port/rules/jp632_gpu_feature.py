@@ -9,6 +9,7 @@ import re
 from typing import TypeGuard
 
 from jumar.port.context import PythonFile
+from jumar.port.optional_imports import is_attempted
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp703_compile import COMPILED
@@ -117,7 +118,11 @@ def _asks_submitit(node: ast.AST, file: PythonFile) -> bool:
 
 def _calls_smi(node: ast.AST, file: PythonFile) -> bool:
     """Whether a string is an nvidia-smi command; a sentence about it is not."""
-    if not isinstance(node, ast.Constant) or isinstance(file.parent(node), ast.Expr):
+    if isinstance(node, ast.JoinedStr):
+        node = node.values[0] if node.values else node
+    elif isinstance(file.parent(node), (ast.Expr, ast.JoinedStr)):
+        return False
+    if not isinstance(node, ast.Constant):
         return False
     words = str(node.value).split()
     return words[:1] == ["nvidia-smi"] and (len(words) == 1 or words[1].startswith("-"))
@@ -147,9 +152,13 @@ def _call(node: ast.Call, file: PythonFile) -> Outcomes:
     if name.startswith("transformers.") and name.endswith(".BitsAndBytesConfig"):
         yield _remark(node.func, f"{BITSANDBYTES}: {name}", QUANTISED, file, Severity.LIMIT)
     elif _FAISS_GPU.fullmatch(name):
-        yield _remark(node.func, name, _FAISS, file)
+        without = is_attempted(node, file, also=("AttributeError",))
+        yield _remark(node.func, name, _FAISS, file, Severity.INFO if without else Severity.WORK)
     elif method in _XFORMERS and _turns_on(node) and not _is_own_method(node.func, file):
-        yield _remark(node.func, method, _DIFFUSERS, file)
+        without = is_attempted(node, file)
+        yield _remark(
+            node.func, method, _DIFFUSERS, file, Severity.INFO if without else Severity.WORK
+        )
 
 
 def _turns_on(node: ast.Call) -> bool:
@@ -176,7 +185,9 @@ def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
     if node.arg in _SWITCHES and not is_off and not inside and not is_handed_on:
         yield _remark(node, f"{BITSANDBYTES}: {node.arg}", QUANTISED, file, Severity.LIMIT)
     elif node.arg == "attn_implementation":
-        if isinstance(node.value, ast.Constant) and node.value.value == FLASH_NAME:
+        chosen = node.value
+        values = [chosen.body, chosen.orelse] if isinstance(chosen, ast.IfExp) else [chosen]
+        if any(isinstance(v, ast.Constant) and v.value == FLASH_NAME for v in values):
             yield _remark(node, FLASH_NAME, FLASH, file, Severity.LIMIT)
     elif node.arg == "gpus_per_node" and not is_off and isinstance(call, ast.Call):
         if file.text(call.func).endswith(".update_parameters"):
@@ -230,7 +241,7 @@ def _remark(
 RULE = Rule(
     "JP632",
     Words("CUDA feature of a package", "第三方包的 CUDA 功能"),
-    (ast.Call, ast.keyword, ast.Constant),
+    (ast.Call, ast.keyword, ast.Constant, ast.JoinedStr),
     (
         "BitsAndBytesConfig",
         "load_in_",

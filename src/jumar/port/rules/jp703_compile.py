@@ -4,6 +4,7 @@ A call with a backend other than inductor, or with `disable=True`, is not report
 
 import ast
 
+from jumar.port import guards
 from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -28,6 +29,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     call = file.parent(node)
     if isinstance(call, ast.Call) and call.func is node:
         backend = next((k.value for k in call.keywords if k.arg == "backend"), None)
+        if isinstance(backend, ast.IfExp) and guards.behind_kept(backend, file):
+            backend = backend.orelse
         if isinstance(backend, ast.Constant) and backend.value != "inductor":
             return
         if any(

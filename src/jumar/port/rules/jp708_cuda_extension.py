@@ -33,7 +33,9 @@ def _compiles_cuda(node: ast.Call, file: PythonFile) -> bool:
         # Under another name, it was reported where it was chosen.
         return file.text(node.func).endswith(_CUDA_ONLY)
     member = name.removeprefix(_EXTENSIONS)
-    return name != member and member in _LOADERS and _has_cuda_source(node)
+    if name == member or member not in _LOADERS:
+        return False
+    return _has_cuda_source(node) or _has_cuda_options(node, file)
 
 
 def _registered(node: ast.Call, file: PythonFile) -> Outcomes:
@@ -81,6 +83,19 @@ def _has_cuda_source(node: ast.Call) -> bool:
     return any(
         isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.endswith(".cu")
         for n in ast.walk(node)
+    )
+
+
+def _has_cuda_options(node: ast.Call, file: PythonFile) -> bool:
+    """Whether `load(name, **options)` gets options that its function has made for nvcc."""
+    function = file.enclosing_function(node)
+    return (
+        function is not None
+        and any(keyword.arg is None for keyword in node.keywords)
+        and any(
+            isinstance(n, ast.Constant) and n.value in ("extra_cuda_cflags", "cuda_sources")
+            for n in ast.walk(function)
+        )
     )
 
 
