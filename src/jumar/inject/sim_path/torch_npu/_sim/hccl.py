@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 import torch
 import torch.distributed as dist
 
-from torch_npu._sim import memory, place, reductions, refuse
+from torch_npu._sim import memory, place, reductions, refuse, uneven
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.reductions import flat
 from torch_npu._sim.settings import DATA
@@ -169,6 +169,9 @@ def _checked(rule: Rule, method: Callable[..., Any]) -> Callable[..., Any]:
                 _check(rule, args)
         if rule.name == "gather" and flat(args[:1]):
             warnings.warn(_INSTEAD_OF_GATHER, stacklevel=2)
+        way = uneven.way_of(rule.name, args)
+        if way is not None:
+            return way(self, *args)
         if rule.reduces:
             how = reductions.plan(args)
             if not how.is_plain:

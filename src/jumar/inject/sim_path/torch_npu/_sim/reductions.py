@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from torch_npu._sim import refuse
+from torch_npu._sim.finishing import Finishing
 from torch_npu._sim.tensor import without_functions
 
 Tensor = torch.Tensor
@@ -113,7 +114,7 @@ def carry_out(
     if not how.divides and results_run_on is results:
         return work
     divisor = group.size() if how.divides else None
-    return _Finishing(work, pairs, divisor)
+    return Finishing([work], pairs, divisor)
 
 
 def _copied(value: Any, dtype: Optional[torch.dtype]) -> Any:
@@ -139,55 +140,3 @@ def _as_sum(args: List[Any], how: Plan) -> "Generator[List[Any], None, None]":
     finally:
         for option, operation in zip(options, before):
             option.reduceOp = operation
-
-
-def finish(result: Any, run_on: Any, divisor: Optional[int]) -> None:
-    """Divide what gloo added, and give it its dtype."""
-    with without_functions(), torch.no_grad():
-        if divisor is not None:
-            run_on.div_(divisor, rounding_mode="trunc")
-        if result is not run_on:
-            result.copy_(run_on)
-
-
-class _Finishing(dist.distributed_c10d.Work):
-    """A collective whose results take one more step when it is done."""
-
-    def __init__(self, work: Any, pairs: List[Tuple[Any, Any]], divisor: Optional[int]) -> None:
-        super().__init__()
-        self._work, self._pairs, self._divisor = work, pairs, divisor
-
-    def _finish(self) -> None:
-        pairs, self._pairs = self._pairs, []
-        for result, run_on in pairs:
-            finish(result, run_on, self._divisor)
-
-    def wait(self, *timeout: Any) -> bool:
-        done = self._work.wait(*timeout)
-        self._finish()
-        return done
-
-    synchronize = wait
-
-    def is_completed(self) -> bool:
-        if not self._work.is_completed():
-            return False
-        self._finish()
-        return True
-
-    def is_success(self) -> bool:
-        return self._work.is_success()
-
-    def exception(self) -> Any:
-        return self._work.exception()
-
-    def result(self) -> List[Any]:
-        return [result for result, _ in self._pairs] or self._work.result()
-
-    def get_future(self) -> Any:
-        def finished(done: Any) -> Any:
-            value = done.value()
-            self._finish()
-            return value
-
-        return self._work.get_future().then(finished)
