@@ -101,12 +101,7 @@ def tag(value: Any, cls: Any) -> Any:
     if kind is cls:
         return value
     if WRAPPED:
-        # `card` has given device tensors their class; what has none is the host's.
-        if kind in TAGGED:
-            value.__class__ = cls
-            if _CHECKS:
-                memory.move(value, cls.npu_index)
-        return value
+        return _tag_wrapped(value, cls)
     if kind is Tensor or kind is Parameter:
         value.__class__ = cls
         if kind is Parameter:
@@ -117,6 +112,15 @@ def tag(value: Any, cls: Any) -> Any:
         for item in value:
             if type(item) is not cls:
                 tag(item, cls)
+    return value
+
+
+def _tag_wrapped(value: Any, cls: Any) -> Any:
+    # `card` has given device tensors their class; what has none is the host's.
+    if type(value) in TAGGED:
+        value.__class__ = cls
+        if _CHECKS:
+            memory.move(value, cls.npu_index)
     return value
 
 
