@@ -270,7 +270,9 @@ def _helpers(
 
 
 def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Proposal | Remark]]:
-    torch_names = {kind: file.torch_nodes(kind) for kind in (ast.Attribute, ast.Name)}
+    torch_names: dict[type[ast.AST], list[ast.AST]] = {
+        kind: file.torch_nodes(kind) for kind in (ast.Attribute, ast.Name)
+    }
     for rule in rules:
         code, check = rule.code, rule.check
         nodes = torch_names if rule.torch_names_only else file.names.found

@@ -26,13 +26,16 @@ class Finishing(dist.distributed_c10d.Work):
                 if result is not computed:
                     result.copy_(computed)
 
-    def wait(self, *timeout: Any) -> bool:
+    def wait(self, timeout: Any = None) -> bool:
         """Wait for all of it."""
-        done = [work.wait(*timeout) for work in self._works]
+        limit = () if timeout is None else (timeout,)
+        done = [work.wait(*limit) for work in self._works]
         self._finish()
         return all(done)
 
-    synchronize = wait
+    def synchronize(self) -> None:
+        """Wait for all of it."""
+        self.wait()
 
     def is_completed(self) -> bool:
         """Whether the results are there."""
