@@ -133,6 +133,10 @@ def functional() -> None:
     equal(total, [12, 14])
     mean = wait_tensor(functional_all_reduce(values(2, dtype=I32), "avg", dist.group.WORLD))
     equal(mean, [6, 7])
+    pairs = wait_tensor(
+        functional_all_reduce(ones(2, dtype=torch.complex64), "sum", dist.group.WORLD)
+    )
+    equal(pairs.real, [2, 2])
     gathered = all_gather_tensor(values(2, dtype=torch.int16), 0, dist.group.WORLD)
     equal(wait_tensor(gathered), [1, 2, 11, 12])
 

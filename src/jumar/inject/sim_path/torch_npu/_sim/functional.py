@@ -63,6 +63,11 @@ def _move(cls: Any, func: Any, args: Tuple[Any, ...]) -> Any:
     return _each(results, lambda one: one.view(dtype))
 
 
+def _as_real(tensor: Any) -> Any:
+    """Torch hands complex numbers to a group as pairs."""
+    return torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor
+
+
 def _run(rule: hccl.Rule, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     cls = find_class(args) or find_class(kwargs.values())
     tensors: List[Any] = reductions.flat(args[:1])
@@ -71,7 +76,7 @@ def _run(rule: hccl.Rule, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, An
     operation = getattr(dist.ReduceOp, str(args[1]).upper(), None) if rule.reduces else None
     if SETTINGS.checks:
         with without_functions():
-            hccl.check_tensors(rule, tensors, operation)
+            hccl.check_tensors(rule, [_as_real(tensor) for tensor in tensors], operation)
     if rule.reduces:
         return _reduce(cls, func, args, operation)
     return _move(cls, func, args)

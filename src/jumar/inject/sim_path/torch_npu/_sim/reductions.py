@@ -56,7 +56,7 @@ def name_of(operation: Any) -> str:
 
 def is_divided_after(operation: Any, dtype: torch.dtype) -> bool:
     """Whether it is an average that gloo refuses, since it divides no integers."""
-    return operation == AVG and not dtype.is_floating_point
+    return operation == AVG and not (dtype.is_floating_point or dtype.is_complex)
 
 
 class Plan(NamedTuple):
