@@ -15,6 +15,10 @@ REFUSED = {
     "all_reduce BAND": "RuntimeError: Cannot use ReduceOp.BAND with HCCL",
     "reduce BOR": "RuntimeError: Cannot use ReduceOp.BOR with HCCL",
     "reduce_scatter BXOR": "RuntimeError: Cannot use ReduceOp.BXOR with HCCL",
+    "product bfloat16": "RuntimeError: HCCL allreduce: the device does not support the data type[bfloat16] for Op[prod]",
+    "factor int32": "RuntimeError: PreMulSum Data type must be half, float, bfloat16 or double",
+    "functional float64": _DOUBLE,
+    "functional BOR": "RuntimeError: Cannot use ReduceOp.BOR with HCCL",
     "all_reduce turned": _TURNED,
     "broadcast turned": _TURNED,
     "all_gather turned": _TURNED,
@@ -57,6 +61,12 @@ def test_a_chip_of_the_950_generation_sums_doubles(ranks: Run) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"all_reduce float64": None}
+
+
+def test_mode_fast_runs_what_gloo_does_not_know(ranks: Run) -> None:
+    for case in ("sums with a factor", "uneven", "functional"):
+        done = ranks(2, "hccl.py", "npu", case, mode="fast")
+        assert json.loads(done.stdout) == {case: None}, done.stderr
 
 
 def test_warn_runs_it_and_lists_it(ranks: Run) -> None:

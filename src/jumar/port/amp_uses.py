@@ -49,7 +49,7 @@ def _stands_in(alias: ast.alias, file: PythonFile) -> bool:
 
 
 def _can_move(name: str, file: PythonFile) -> bool:
-    uses = [n for n in file.names.found[ast.Name] if file.name(n) == name and _is_read(n)]
+    uses = [n for n in file.torch_nodes(ast.Name) if file.name(n) == name and _is_read(n)]
     return bool(uses) and all(_is_imported(use, file) and _is_ported(use, file) for use in uses)
 
 

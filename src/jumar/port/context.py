@@ -46,6 +46,9 @@ class PythonFile:
     """The checks for CUDA that stay, once they are known (`guards.py`)."""
     _is_configuration: bool | None = None
     _qualified: dict[ast.AST, str | None] = field(default_factory=dict[ast.AST, "str | None"])
+    _of_torch: dict[type[ast.AST], list[ast.AST]] = field(
+        default_factory=dict[type[ast.AST], list[ast.AST]]
+    )
     _spans: dict[ast.AST, tuple[int, int]] = field(default_factory=dict[ast.AST, tuple[int, int]])
 
     # --- names
@@ -55,6 +58,13 @@ class PythonFile:
         if node not in self._qualified:
             self._qualified[node] = self.names.qualified(node)
         return self._qualified[node]
+
+    def torch_nodes(self, kind: type[ast.AST]) -> list[ast.AST]:
+        """The names or attributes that refer to something of torch."""
+        if kind not in self._of_torch:
+            nodes = self.names.found.get(kind, ())
+            self._of_torch[kind] = [n for n in nodes if (self.name(n) or "")[:5] == "torch"]
+        return self._of_torch[kind]
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The parent node."""

@@ -24,6 +24,7 @@ _SAID_OF_CUDA = re.compile(
 """An error that says what only CUDA has: `"int4 is only supported on CUDA"`."""
 _SWITCHED_ON = re.compile(r"(?:^|_)(?:triton|cudnn|cueq|fusion|kernels?|cuda_?graphs?)(?:_|$)")
 """Arguments that turn on kernels for CUDA."""
+_IS_AVAILABLE = "torch.cuda.is_available"
 _MOST_LINES = 40
 _MOST_HOPS = 3
 
@@ -72,15 +73,16 @@ def _questions(file: PythonFile) -> Iterator[tuple[ast.AST, bool]]:
     """The checks for a CUDA device, and whether each says yes where there is one."""
     if "cuda" not in file.source.text:
         return
+    asked = {node for node in file.torch_nodes(ast.Attribute) if file.name(node) == _IS_AVAILABLE}
     for node in file.names.found.get(ast.Attribute, ()):
         assert isinstance(node, ast.Attribute)
         if not isinstance(node.ctx, ast.Load):
             continue
-        is_asked = node.attr == "is_cuda" or file.name(node) == "torch.cuda.is_available"
+        is_asked = node.attr == "is_cuda" or node in asked
         if is_asked or (node.attr == "device_count" and _asks_for_any(node, file)):
             yield node, True
-    for node in file.names.found.get(ast.Name, ()):
-        if file.name(node) == "torch.cuda.is_available":
+    for node in file.torch_nodes(ast.Name):
+        if file.name(node) == _IS_AVAILABLE:
             yield node, True
     for node in file.names.found.get(ast.Constant, ()):
         holder = file.parent(node)

@@ -4,7 +4,7 @@ One walk over the tree records every binding, every parent and the nodes that ru
 is executed; a name that cannot be resolved is None, and rules leave it alone."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
@@ -66,6 +66,8 @@ class Names:
     parents: dict[ast.AST, ast.AST]
     found: dict[type[ast.AST], list[ast.AST]]
     stars: list[str]
+    imports: list[str] = field(default_factory=list[str], init=False)
+    """The dotted names that imports bind, in any scope."""
     external: Callable[[str], str | None] = lambda dotted: dotted
     """Follows a dotted name of the repository to what it re-exports."""
     leading: frozenset[str] = frozenset()
@@ -73,6 +75,7 @@ class Names:
     _memo: dict[tuple[int, str], str | None] = field(
         default_factory=dict[tuple[int, str], "str | None"]
     )
+    _known: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which a node is evaluated."""
@@ -143,16 +146,16 @@ class Names:
 
     def knows(self, package: str) -> bool:
         """Whether anything in the module refers to a package or a part of it."""
-        if any(f"{value}.".startswith(f"{package}.") for value in self.imported()):
-            return True
-        return any(self.external(f"{module}.{package}") == package for module in self.stars)
+        known = self._known.get(package)
+        if known is None:
+            known = self._known[package] = any(
+                value == package or value.startswith(f"{package}.") for value in self.imported()
+            ) or any(self.external(f"{module}.{package}") == package for module in self.stars)
+        return known
 
-    def imported(self) -> Iterator[str]:
+    def imported(self) -> list[str]:
         """The dotted names that are imported anywhere in the module."""
-        yield from self.stars
-        for scope in self.scopes.values():
-            for bound in scope.names.values():
-                yield from (value for value in bound if isinstance(value, str))
+        return [*self.stars, *self.imports]
 
     def values(self, name: str, scope: Scope) -> list[Bound]:
         """Everything that a name was ever bound to in the scope that holds it."""
@@ -260,11 +263,9 @@ def _comprehension(node: ast.AST, scope: Scope, names: Names, handled: set[ast.A
 def _import(node: ast.AST, scope: Scope, names: Names, handled: set[ast.AST]) -> Scope:
     assert isinstance(node, ast.Import)
     for alias in node.names:
-        if alias.asname:
-            scope.bind(alias.asname, alias.name)
-        else:
-            root = alias.name.partition(".")[0]
-            scope.bind(root, root)
+        dotted = alias.name if alias.asname else alias.name.partition(".")[0]
+        scope.bind(alias.asname or dotted, dotted)
+        names.imports.append(dotted)
     return scope
 
 
@@ -276,6 +277,7 @@ def _import_from(node: ast.AST, scope: Scope, names: Names, handled: set[ast.AST
             names.stars.append(base)
         else:
             scope.bind(alias.asname or alias.name, f"{base}.{alias.name}")
+            names.imports.append(f"{base}.{alias.name}")
     return scope
 
 

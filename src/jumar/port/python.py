@@ -271,8 +271,7 @@ def _helpers(
 
 def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Proposal | Remark]]:
     torch_names: dict[type[ast.AST], list[ast.AST]] = {
-        kind: [n for n in file.names.found.get(kind, ()) if (file.name(n) or "")[:5] == "torch"]
-        for kind in (ast.Attribute, ast.Name)
+        kind: file.torch_nodes(kind) for kind in (ast.Attribute, ast.Name)
     }
     for rule in rules:
         code, check = rule.code, rule.check

@@ -44,7 +44,7 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
 
 
 def _assignments(file: PythonFile, prefix: str) -> Iterator[ast.Assign]:
-    for target in file.names.found[ast.Attribute]:
+    for target in file.torch_nodes(ast.Attribute):
         assert isinstance(target, ast.Attribute)
         holder = file.parent(target) if isinstance(target.ctx, ast.Store) else None
         if isinstance(holder, ast.Assign) and (file.name(target) or "").startswith(prefix):

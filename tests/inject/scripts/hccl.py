@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch_npu  # noqa: F401  # pyright: ignore[reportMissingImports, reportUnusedImport]
+import torch_npu  # pyright: ignore[reportMissingImports]
+from torch.distributed._functional_collectives import all_gather_tensor, wait_tensor
+from torch.distributed._functional_collectives import all_reduce as functional_all_reduce
 
 warnings.simplefilter("ignore")
 dist.init_process_group("hccl")
@@ -72,6 +74,85 @@ def moved(dtype: torch.dtype) -> Callable[[], None]:
     return run
 
 
+def values(count: int, rank: int = RANK, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return (torch.arange(count) + 1 + 10 * rank).to(dtype).to("npu")
+
+
+def equal(found: torch.Tensor, expected: list[float]) -> None:
+    assert found.device.type == "npu", found.device
+    assert found.tolist() == expected, (found.tolist(), expected)
+
+
+def with_factor() -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        double = torch_npu.distributed._make_hccl_premul_sum(2.0)
+        total = values(2, dtype=dtype)
+        dist.all_reduce(total, op=double)
+        equal(total, [24, 28])
+        share, whole = values(1, dtype=dtype), values(2, dtype=dtype)
+        dist.reduce_scatter_tensor(share, whole, op=double)
+        equal(share, [24, 28][RANK : RANK + 1])
+        equal(whole, [2 * (1 + 10 * RANK), 2 * (2 + 10 * RANK)])
+
+
+def averages() -> None:
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        tensor = torch.tensor([RANK, 4]).to(dtype).to("npu")
+        work = dist.all_reduce(tensor, op=Op.AVG, async_op=True)
+        work.wait()
+        equal(tensor, [0, 4])
+        share = torch.tensor([9]).to(dtype).to("npu")
+        if dtype is not torch.uint8:
+            dist.reduce_scatter_tensor(share, tensor, op=Op.AVG)
+            equal(share, [[0], [4]][RANK])
+
+
+def any_of_booleans() -> None:
+    tensor = torch.tensor([True, RANK == 0, False]).to("npu")
+    dist.all_reduce(tensor)
+    equal(tensor.to(torch.int32), [1, 1, 0])
+
+
+def uneven() -> None:
+    parts = [ones(2), ones(3)]
+    dist.all_gather(parts, values(2 + RANK))
+    equal(parts[0], [1, 2])
+    equal(parts[1], [11, 12, 13])
+    share = ones(2 + RANK)
+    dist.reduce_scatter(share, [values(2), values(3)])
+    equal(share, [[12, 14], [12, 14, 16]][RANK])
+    received = [ones(2 + RANK) for _ in range(SIZE)]
+    dist.all_to_all(received, [values(2), values(3)])
+    equal(received[1], [[11, 12], [11, 12, 13]][RANK])
+
+
+def functional() -> None:
+    total = wait_tensor(
+        functional_all_reduce(values(2, dtype=torch.int16), "sum", dist.group.WORLD)
+    )
+    equal(total, [12, 14])
+    mean = wait_tensor(functional_all_reduce(values(2, dtype=I32), "avg", dist.group.WORLD))
+    equal(mean, [6, 7])
+    pairs = wait_tensor(
+        functional_all_reduce(ones(2, dtype=torch.complex64), "sum", dist.group.WORLD)
+    )
+    equal(pairs.real, [2, 2])
+    gathered = all_gather_tensor(values(2, dtype=torch.int16), 0, dist.group.WORLD)
+    equal(wait_tensor(gathered), [1, 2, 11, 12])
+
+
+def sharded_with_factor() -> None:
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    torch.manual_seed(0)
+    low = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    model = fully_shard(torch.nn.Linear(2, 2, bias=False).to("npu"), mp_policy=low)
+    model.set_gradient_divide_factor(1.0)
+    model(ones(3, 2)).sum().backward()
+    # Three rows on each rank, added and not averaged.
+    equal(model.weight.grad.full_tensor(), [[6, 6], [6, 6]])
+
+
 I32 = torch.int32
 CASES: dict[str, Callable[[], Any]] = {
     # refused
@@ -89,6 +170,14 @@ CASES: dict[str, Callable[[], Any]] = {
         ones(2, dtype=I32), several(I32), op=Op.BXOR
     ),
     "coalesced bool": coalesced,
+    "product bfloat16": lambda: dist.all_reduce(ones(2, dtype=torch.bfloat16), op=Op.PRODUCT),
+    "factor int32": lambda: dist.all_reduce(
+        ones(2, dtype=I32), op=torch_npu.distributed._make_hccl_premul_sum(2.0)
+    ),
+    "functional float64": lambda: functional_all_reduce(
+        ones(2, dtype=torch.float64), "sum", dist.group.WORLD
+    ),
+    "functional BOR": lambda: functional_all_reduce(ones(2, dtype=I32), "bor", dist.group.WORLD),
     "all_reduce turned": lambda: dist.all_reduce(turned()),
     "broadcast turned": lambda: dist.broadcast(turned(), 0),
     "all_gather turned": lambda: dist.all_gather([ones(4, 2) for _ in range(SIZE)], turned()),
@@ -129,6 +218,12 @@ CASES: dict[str, Callable[[], Any]] = {
     "all_reduce int16": short_sum,
     "move int16": moved(torch.int16),
     "move float8": moved(torch.float8_e4m3fn),
+    "sums with a factor": with_factor,
+    "averages of integers": averages,
+    "any of booleans": any_of_booleans,
+    "uneven": uneven,
+    "functional": functional,
+    "sharded with a factor": sharded_with_factor,
     "objects": objects,
     "barrier": dist.barrier,
 }

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_npu._sim import collectives, dtensor, gentle_end, hccl
+from torch_npu._sim import collectives, dtensor, functional, gentle_end, hccl
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.watch import WATCH
 
@@ -39,8 +39,9 @@ def install() -> None:
     devices = ["npu", "cpu"] if SETTINGS.backend == "cpu" else ["npu", "cpu", "cuda"]
     dist.Backend.register_backend("hccl", _create, devices=devices)
     dist.is_hccl_available = lambda: True
+    hccl.install()
+    functional.install()
     if SETTINGS.checks:
-        hccl.install()
         _tell_whether_it_syncs()
     dist.Backend.default_device_backend_map["npu"] = "hccl"
     for kind in (dist.ProcessGroup, dist.ProcessGroupGloo):

@@ -26,8 +26,10 @@ class Graph:
             kinds.append(kind)
             if kind is _AccumulateGrad:
                 self.leaves.append(node.variable)
-            else:
-                waiting += [following for following, _ in node.next_functions if following]
+                continue
+            for following, _ in node.next_functions:
+                if following is not None:
+                    waiting.append(following)
         self.key: Tuple[Any, ...] = (
             hash(tuple(kinds)),
             tuple(grad is None for grad in self.grads()),

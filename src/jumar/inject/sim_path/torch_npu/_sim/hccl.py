@@ -1,18 +1,21 @@
 """What HCCL refuses, checked before gloo runs a collective; the rules are in `collectives.json`.
 
-The methods of process groups are wrapped, since everything in Python that communicates calls them.
-Some dtypes that HCCL moves are foreign to gloo, and travel as others of the same width."""
+The methods of process groups are wrapped, since everything in Python that communicates calls them,
+but for functional collectives, which have operators of their own (`functional`). What HCCL does and
+gloo does not is done another way: some dtypes travel as others of the same width, and `reductions`
+knows the rest."""
 
 import functools
 import json
 import warnings
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
 
-from torch_npu._sim import memory, place, refuse
+from torch_npu._sim import memory, place, reductions, refuse, uneven
 from torch_npu._sim.place import SETTINGS
+from torch_npu._sim.reductions import flat
 from torch_npu._sim.settings import DATA
 from torch_npu._sim.tensor import TAGGED, without_functions
 
@@ -23,8 +26,10 @@ _REDUCED = frozenset(
     _RULES["reduced"]
     + (_RULES["also_reduced_on_a5"] if SETTINGS.chip.soc_version >= _ASCEND_950 else [])
 )
-# What gloo moves in place of dtypes that it does not know.
-_MOVED_AS = {
+_LIMITS: Dict[str, List[str]] = _RULES["limits"].get(SETTINGS.chip.generation, {})
+_NOT_REDUCED = frozenset(_LIMITS.get("not_reduced", ()))
+_NOT_MULTIPLIED = frozenset(_LIMITS.get("not_multiplied", ()))
+MOVED_AS = {
     torch.int16: torch.float16,
     torch.uint16: torch.float16,
     torch.uint32: torch.int32,
@@ -32,12 +37,15 @@ _MOVED_AS = {
     torch.float8_e4m3fn: torch.uint8,
     torch.float8_e5m2: torch.uint8,
 }
+"""What gloo moves in place of dtypes that it does not know."""
 _INSTEAD_OF_GATHER = (
     "HCCL doesn't support gather at the moment. Implemented with allgather instead."
 )
 
 
-class _Rule(NamedTuple):
+class Rule(NamedTuple):
+    """What HCCL asks of one collective."""
+
     name: str
     layouts: Tuple[str, ...]
     reduces: bool
@@ -45,12 +53,11 @@ class _Rule(NamedTuple):
     """Dtypes that the plug-in reduces as int32."""
 
 
-def _flat(value: Any) -> List[Any]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in _flat(item)]
-    return []
+def rule(name: str) -> Rule:
+    """The rule of a method of process groups."""
+    row = _RULES["collectives"][name]
+    casts = tuple(row.get("casts", ()))
+    return Rule(name, tuple(row["tensors"]), row.get("reduces", False), casts)
 
 
 def _short(dtype: torch.dtype) -> str:
@@ -67,11 +74,11 @@ def communicates_by_hccl(group: Any) -> bool:
     return "cpu:hccl" in config
 
 
-def _refuse(rule: _Rule, message: str, what: str) -> None:
+def _refuse(rule: Rule, message: str, what: str) -> None:
     refuse.refuse(RuntimeError, message, f"{rule.name} of {what} over hccl")
 
 
-def _check_places(rule: _Rule, tensors: List[Any]) -> None:
+def _check_places(rule: Rule, tensors: List[Any]) -> None:
     on_host = [tensor for tensor in tensors if not _is_on_device(tensor)]
     if not on_host:
         return
@@ -94,15 +101,15 @@ def _has_layout(tensor: Any, layout: str) -> bool:
     return tensor.dim() in formats and tensor.is_contiguous(memory_format=formats[tensor.dim()])
 
 
-def _check_layouts(rule: _Rule, args: Tuple[Any, ...]) -> None:
+def _check_layouts(rule: Rule, args: Sequence[Any]) -> None:
     for layout, arg in zip(rule.layouts, args):
-        if not all(_has_layout(tensor, layout) for tensor in _flat(arg)):
+        if not all(_has_layout(tensor, layout) for tensor in flat(arg)):
             needed = "contiguous" if layout == "contiguous" else "non-overlapping and dense"
             _refuse(rule, f"Tensors must be {needed}", f"a tensor that is not {needed}")
             return
 
 
-def _check_dtype(rule: _Rule, dtype: torch.dtype) -> None:
+def _check_dtype(rule: Rule, dtype: torch.dtype) -> None:
     short = _short(dtype)
     name = _RULES["dtypes"].get(short)
     if name is None:
@@ -111,68 +118,66 @@ def _check_dtype(rule: _Rule, dtype: torch.dtype) -> None:
         _refuse(rule, f"HCCL {rule.name}: Unsupported data type {name}", short)
 
 
-def _check_operation(rule: _Rule, args: Tuple[Any, ...]) -> None:
-    for arg in args:
-        operation = getattr(arg, "reduceOp", arg)
-        for name in _RULES["operations_not_supported"]:
-            if isinstance(operation, (dist.ReduceOp, dist.ReduceOp.RedOpType)) and (
-                operation == getattr(dist.ReduceOp, name)
-            ):
-                _refuse(rule, f"Cannot use ReduceOp.{name} with HCCL", f"ReduceOp.{name}")
+def check_operation(rule: Rule, operation: Any, dtype: torch.dtype) -> None:
+    """Refuse what HCCL cannot do with tensors of this dtype."""
+    name, short = reductions.name_of(operation), _short(dtype)
+    if name in _RULES["operations_not_supported"]:
+        _refuse(rule, f"Cannot use ReduceOp.{name} with HCCL", f"ReduceOp.{name}")
+    elif name == "PREMUL_SUM" and not dtype.is_floating_point:
+        message = "PreMulSum Data type must be half, float, bfloat16 or double"
+        _refuse(rule, message, f"ReduceOp.{name} and {short}")
+    elif (name == "PRODUCT" and short in _NOT_MULTIPLIED) or short in _NOT_REDUCED:
+        hccl_name = {"PRODUCT": "prod"}.get(name, name.lower())
+        message = f"HCCL {rule.name}: the device does not support the data type[{short}]"
+        _refuse(rule, f"{message} for Op[{hccl_name}]", f"ReduceOp.{name} and {short}")
 
 
-def _check(rule: _Rule, args: Tuple[Any, ...]) -> None:
-    tensors = _flat(args)
+def check_tensors(rule: Rule, tensors: List[Any], operation: Any) -> None:
+    """Refuse tensors by their place and dtype."""
+    _check_places(rule, tensors)
+    _check_dtype(rule, tensors[0].dtype)
+    if rule.reduces:
+        check_operation(rule, operation, tensors[0].dtype)
+
+
+def _check(rule: Rule, args: Sequence[Any]) -> None:
+    tensors = flat(args)
     if not tensors:
         return
     _check_places(rule, tensors)
     _check_layouts(rule, args)
-    _check_dtype(rule, tensors[0].dtype)
-    if rule.reduces:
-        _check_operation(rule, args)
+    check_tensors(rule, tensors, reductions.operation_in(args))
 
 
-def _as_gloo_moves(value: Any) -> Any:
+def as_gloo_moves(value: Any) -> Any:
+    """The same memory in a dtype that gloo knows."""
     if isinstance(value, Tensor):
-        dtype = _MOVED_AS.get(value.dtype)
+        dtype = MOVED_AS.get(value.dtype)
         return value if dtype is None or not value.is_contiguous() else value.view(dtype)
     if isinstance(value, (list, tuple)):
-        return [_as_gloo_moves(item) for item in value]
+        return [as_gloo_moves(item) for item in value]
     return value
 
 
-def _reduce_wider(method: Callable[..., Any], self: Any, args: Any, kwargs: Any) -> Any:
-    """Gloo does not sum int16: let it sum int32."""
-    wide: List[Tuple[Any, Any]] = []
-
-    def widened(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            wide.append((value, value.to(torch.int32)))
-            return wide[-1][1]
-        return [widened(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-    work = method(self, *[widened(arg) for arg in args], **kwargs)
-    work.wait()
-    for tensor, result in wide:
-        tensor.copy_(result)
-    return work
-
-
-def _checked(rule: _Rule, method: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(rule: Rule, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not communicates_by_hccl(self):
             return method(self, *args, **kwargs)
-        with without_functions():
-            _check(rule, args)
-        if rule.name == "gather" and _flat(args[:1]):
+        if SETTINGS.checks:
+            with without_functions():
+                _check(rule, args)
+        if rule.name == "gather" and flat(args[:1]):
             warnings.warn(_INSTEAD_OF_GATHER, stacklevel=2)
-        tensors = _flat(args)
-        if not tensors or tensors[0].dtype not in _MOVED_AS:
-            return method(self, *args, **kwargs)
+        way = uneven.way_of(rule.name, args)
+        if way is not None:
+            return way(self, *args)
         if rule.reduces:
-            return _reduce_wider(method, self, args, kwargs)
-        return method(self, *[_as_gloo_moves(arg) for arg in args], **kwargs)
+            how = reductions.plan(args)
+            if not how.is_plain:
+                return reductions.carry_out(method, self, args, kwargs, how)
+            return method(self, *args, **kwargs)
+        return method(self, *[as_gloo_moves(arg) for arg in args], **kwargs)
 
     return run
 
@@ -200,17 +205,15 @@ def _object_device(choose: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def install() -> None:
-    """Check every collective of the process groups in Python."""
+    """Check every collective of the process groups in Python, and do it as HCCL does."""
     groups: Any = dist.ProcessGroup
     for name, row in _RULES["collectives"].items():
-        casts = tuple(row.get("casts", ()))
-        rule = _Rule(name, tuple(row["tensors"]), row.get("reduces", False), casts)
         for method in (name, row.get("newer_name", name)):
             # Newer methods may be others by a second name; none is to be wrapped twice.
             if hasattr(groups, method) and not hasattr(getattr(groups, method), "__wrapped__"):
-                setattr(groups, method, _checked(rule, getattr(groups, method)))
+                setattr(groups, method, _checked(rule(name), getattr(groups, method)))
     for name, message in _RULES["not_supported"].items():
-        if hasattr(groups, name):
+        if hasattr(groups, name) and SETTINGS.checks:
             setattr(groups, name, _not_supported(name, message, getattr(groups, name)))
     module: Any = dist.distributed_c10d
     module._get_object_coll_device = _object_device(module._get_object_coll_device)

@@ -41,16 +41,6 @@ class Ledger:
         self.reserved = self.reserved_peak = 0
         self.allocations = self.frees = self.refusals = 0
 
-    def add(self, nbytes: int) -> None:
-        """Allocate `nbytes`, or raise the error of a full device."""
-        total = self.allocated + nbytes
-        if total > self.peak or nbytes >= _SEGMENT:
-            self.reach(nbytes)
-        self.allocated = total
-        self.allocations += 1
-        if total > self.crest:
-            self.crest = total
-
     def reach(self, nbytes: int) -> None:
         """Note that `nbytes` more are held for a moment, or raise the error of a full device."""
         total = self.allocated + nbytes
@@ -66,11 +56,6 @@ class Ledger:
             if total > self.reserved:
                 self.reserved = _round_up(total, _SEGMENT)
                 self.reserved_peak = max(self.reserved_peak, self.reserved)
-
-    def remove(self, nbytes: int) -> None:
-        """Free `nbytes`."""
-        self.allocated -= nbytes
-        self.frees += 1
 
     def empty_cache(self) -> None:
         """Free what is reserved and not used."""
@@ -97,13 +82,22 @@ class Allocation:
         self.nbytes = 0
         self.ledger = ledger
         rounded = (nbytes + _BLOCK - 1) & -_BLOCK
-        ledger.add(rounded)
+        # Every result gets one: what happens most often is written out here.
+        total = ledger.allocated + rounded
+        if total > ledger.peak or rounded >= _SEGMENT:
+            ledger.reach(rounded)
+        ledger.allocated = total
+        ledger.allocations += 1
+        if total > ledger.crest:
+            ledger.crest = total
         self.nbytes = rounded
         self.serial = ledger.allocations
 
     def __del__(self) -> None:
         if self.nbytes:
-            self.ledger.remove(self.nbytes)
+            ledger = self.ledger
+            ledger.allocated -= self.nbytes
+            ledger.frees += 1
 
 
 _HOST_LIMIT = int(_host_memory() * _HOST_SHARE)

@@ -129,6 +129,11 @@ def double_replaced() -> None:
         _warn("Device do not support double dtype now, dtype cast replace with float.", UserWarning)
 
 
+def tensor_as_factor() -> None:
+    """A sum whose factor is a tensor: the plug-in reads numbers only, and finds 0."""
+    _warn("HCCL takes no tensor as the factor of PREMUL_SUM and multiplies by 0; give a number")
+
+
 def out_of_memory(index: int, asked: int, allocated: int, reserved: int, limit: int) -> NoReturn:
     """The device is full."""
     free = max(limit - allocated, 0)

@@ -22,8 +22,10 @@ _LISTS = frozenset((list, tuple, torch.Size))
 _INDEXING = frozenset((Tensor.__getitem__, Tensor.__setitem__))
 # The operators on lists of tensors, as optimizers use them; all lists have the sizes of the first.
 _ON_LISTS = frozenset(getattr(torch, name) for name in dir(torch) if name.startswith("_foreach_"))
+_SPECIAL = _ON_LISTS | _INDEXING
 _shape_of: Any = Tensor.shape.__get__
 _dtype_of: Any = Tensor.dtype.__get__
+_stride_of: Any = Tensor.stride
 _COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
 # Functions skip work for these.
 _SPECIAL_NUMBERS = frozenset((0.0, 1.0))
@@ -45,7 +47,7 @@ def scan(args: Any, cls: Any, call: List[Any], strangers: List[Any]) -> bool:
                 strangers.append(arg)
                 call.append(kind)
             try:
-                call += (arg.dtype, arg.shape, arg.stride(), arg.requires_grad)
+                call += (_dtype_of(arg), _shape_of(arg), _stride_of(arg), arg.requires_grad)
             except (RuntimeError, NotImplementedError):  # sparse and nested ones have no strides
                 known = False
         elif kind in _VALUES:
@@ -67,12 +69,13 @@ def scan_call(
 ) -> Tuple[List[Any], bool]:
     """The signature of a call, and whether it says everything."""
     call: List[Any] = [func]
-    if func in _ON_LISTS:
-        known = _scan_lists(args, cls, call, strangers)
-    elif func in _INDEXING:
-        self, index, *rest = args
-        parts = index if type(index) is tuple else (index,)
-        known = scan((self, *map(_loosened, parts), *rest), cls, call, strangers)
+    if func in _SPECIAL:
+        if func in _ON_LISTS:
+            known = _scan_lists(args, cls, call, strangers)
+        else:
+            self, index, *rest = args
+            parts = index if type(index) is tuple else (index,)
+            known = scan((self, *map(_loosened, parts), *rest), cls, call, strangers)
     else:
         if type(func) is types.FunctionType and len(args) > 2:
             # Attention written in Python asks whether its inputs are the same object.

@@ -26,6 +26,9 @@ READ_ATTRIBUTES = [
     "is_sparse_csr",
     "_backward_hooks",
 ]
+QUICK_ATTRIBUTES = ["shape", "dtype", "is_sparse"]
+"""Those of them that are read most often."""
+QUICK_METHODS = ["dim", "size"]
 READ_METHODS = [
     "size",
     "dim",

@@ -8,6 +8,7 @@ tensor, so numbers are exactly those of the CPU and a backward pass costs nothin
 What C++ creates without Python seeing it (gradients inside a backward pass) has no such class until
 it reaches Python; `autograd` does that, and `memory` knows the device of every storage."""
 
+import functools
 import threading
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
@@ -97,13 +98,10 @@ def index_of(tensor: Any) -> Optional[int]:
 def tag(value: Any, cls: Any) -> Any:
     """Give plain tensors in `value` the class of their device; others are not changed."""
     kind = type(value)
-    if WRAPPED:
-        # `card` has given device tensors their class; what has none is the host's.
-        if kind in TAGGED and kind is not cls:
-            value.__class__ = cls
-            if _CHECKS:
-                memory.move(value, cls.npu_index)
+    if kind is cls:
         return value
+    if WRAPPED:
+        return _tag_wrapped(value, cls)
     if kind is Tensor or kind is Parameter:
         value.__class__ = cls
         if kind is Parameter:
@@ -112,7 +110,17 @@ def tag(value: Any, cls: Any) -> Any:
             memory.hold(value, cls.npu_index)
     elif isinstance(value, (tuple, list)):
         for item in value:
-            tag(item, cls)
+            if type(item) is not cls:
+                tag(item, cls)
+    return value
+
+
+def _tag_wrapped(value: Any, cls: Any) -> Any:
+    # `card` has given device tensors their class; what has none is the host's.
+    if type(value) in TAGGED:
+        value.__class__ = cls
+        if _CHECKS:
+            memory.move(value, cls.npu_index)
     return value
 
 
@@ -166,19 +174,13 @@ def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
             return
 
 
-def _call(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
-    if WRAPPED:
-        return card.call(cls.npu_index, func, *args, **kwargs)
-    return func(*args, **kwargs)
-
-
 def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     """Run a function on device tensors: check, run, and give the results their device."""
     RUNNING.cls = cls
+    run = functools.partial(card.call, cls.npu_index, func) if WRAPPED else func
     with without_functions():
         if not _CHECKS:
-            result = _call(cls, func, args, kwargs)
-            return _tag_result(result, cls, args, kwargs)
+            return _tag_result(run(*args, **kwargs), cls, args, kwargs)
         RECORD.calls += 1
         strangers: List[Any] = []
         call, known = scan_call(func, args, kwargs, cls, strangers)
@@ -191,10 +193,10 @@ def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) 
             _check_strangers(cls, func, strangers)
         if func in WAITS:
             RECORD.event("wait", WAITS[func])
-        result = WATCH.run(cls.npu_index, call, known, _call, cls, func, args, kwargs)
+        result = WATCH.run(cls.npu_index, call, known, run, args, kwargs)
         if strangers and any(result is stranger for stranger in strangers):
             return result
-        return _tag_result(result, cls, args, kwargs)
+        return _tag_result(result, cls, args, kwargs) if kwargs else tag(result, cls)
 
 
 def _tag_result(result: Any, cls: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:

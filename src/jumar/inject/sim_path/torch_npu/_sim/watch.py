@@ -154,15 +154,21 @@ class Watch:
         self._tape = hash((self._tape, what))
 
     def run(
-        self, index: int, call: List[Any], known: bool, function: Callable[..., Any], *args: Any
+        self,
+        index: int,
+        call: List[Any],
+        known: bool,
+        function: Callable[..., Any],
+        args: Tuple[Any, ...],
+        kwargs: Dict[str, Any],
     ) -> Any:
         """Run a call of torch's on device `index`, looking if need be."""
         inside = self._inside
         if inside.depth:
             inside.nested = True
-            return function(*args)
+            return function(*args, **kwargs)
         if call[0] in _SPECIAL and self._must_not_look(call):
-            return function(*args)
+            return function(*args, **kwargs)
         profile = self._find(call) if known else None
         if profile is None:
             self.note(call[0])
@@ -172,11 +178,11 @@ class Watch:
             if ledger.allocated + profile.peak > ledger.peak and not WRAPPED:
                 ledger.reach(profile.peak)
             if profile.keeps:
-                return _keep(index, function, args)
-            return function(*args)
+                return _keep(index, function, args, kwargs)
+            return function(*args, **kwargs)
         number = next_number()
         with _Look(index, inside) as look:
-            result = function(*args)
+            result = function(*args, **kwargs)
         if profile is not None:
             look.teach(profile, result, number)
         return result
@@ -283,9 +289,9 @@ class _Look:
         return RECORD.findings == self._findings and not self._inside.nested
 
 
-def _keep(index: int, function: Callable[..., Any], args: Any) -> Any:
+def _keep(index: int, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     number = next_number()
-    result = function(*args)
+    result = function(*args, **kwargs)
     for tensor in _flat(saved_since(result, number)):
         memory.hold(tensor, index)
     return result

@@ -17,6 +17,7 @@ __all__ = [
 
 __getattr__ = absent.of_module(__name__)
 is_available = dist.is_available
+_make_hccl_premul_sum = getattr(dist, "_make_nccl_premul_sum", None)
 
 
 def is_hccl_available() -> bool:
