@@ -198,6 +198,17 @@ def test_more_attempts_than_allowed_are_told() -> None:
     assert broken(more).keys() == {"verdicts"}
 
 
+def test_an_attempt_that_the_host_lost_costs_no_retry() -> None:
+    usual = attempts_of(the(Kind.FLAKY))
+    lost = replace(usual[0], state=AttemptState.LOST, cause=Cause.LAUNCHER_KILLED, whose="host")
+    tries = (lost, *(replace(one, number=one.number + 1) for one in usual))
+    more = with_record(Kind.FLAKY, attempts=tries, attempt=len(tries))
+    assert "were allowed" not in str(broken(more).get("verdicts"))
+    of_the_script = (replace(lost, whose="script"),) * 3
+    too_many = with_record(Kind.FLAKY, attempts=(*of_the_script, usual[-1]))
+    assert "4 attempts, 3 were allowed" in str(broken(too_many)["verdicts"])
+
+
 def test_a_full_disk_explains_only_what_it_caused() -> None:
     failed = with_attempt(Kind.LINES, AttemptState.FAILED, Cause.DISK_FULL)
     assert broken(failed).keys() == {"verdicts"}

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from jumar.launch.blame import FAULTS
 from jumar.selftest.ledger import Line
 from jumar.selftest.plan import Fault, PlannedJob
 from jumar.spec.causes import Cause
@@ -136,8 +137,10 @@ def _wrong_end(job: PlannedJob, record: JobRecord) -> list[str]:
     if not record.state.is_final:
         return []
     tries, most = len(record.attempts), job.behaviour.retries + 1
-    if tries > most:
-        return [f"had {tries} attempts, {most} were allowed"]
+    # What others did to an attempt is not held against the script: it costs none of its retries.
+    charged = sum(attempt.whose not in FAULTS for attempt in record.attempts)
+    if charged > most:
+        return [f"had {charged} attempts, {most} were allowed"]
     if record.state in _LOSES and tries < most:
         return [f"is {record.state} after {tries} attempts, though {most} were allowed"]
     if not tries and record.state is not JobState.STOPPED:
