@@ -384,11 +384,12 @@ def _make_folder(path: str, uid: int, gid: int, mode: int) -> None:
         os.close(handle)
 
 
-def _write(path: str, data: bytes, gid: int) -> None:
-    """Whole or not at all, for root and the server's group."""
+def _write(path: str, data: bytes, gid: int, *, lasting: bool = True) -> None:
+    """Whole or not at all, for root and the server's group; `lasting`: also after a power cut."""
     aside = f"{path}.{os.getpid()}.new"
     handle = _aside(aside, data, gid)
-    os.fsync(handle)
+    if lasting:
+        os.fsync(handle)
     os.close(handle)
     os.rename(aside, path)
 
@@ -508,7 +509,11 @@ def _drop(uid: int, gid: int) -> None:
 
 
 def _as_user(
-    become: Callable[[], None], what: str, work: Callable[[], None], limit_s: float
+    become: Callable[[], None],
+    what: str,
+    work: Callable[[], None],
+    limit_s: float,
+    memory: int = MOST_MEMORY,
 ) -> None:
     """Have a child do something as the user; nothing that the user does to it holds us up."""
     # Taken by `_wait`, which so hears at once that the child ended or was stopped.
@@ -519,7 +524,7 @@ def _as_user(
         try:
             become()
             # Names enough to fill the memory of the machine may lie there.
-            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
             work()
             code = 0
         except Refused as error:
@@ -793,13 +798,15 @@ def _move_up(handle: int, name: str, top: int, moved: str) -> None:
 def _folders_left(folder: int, troubles: list[OSError]) -> list[str]:
     """The names of the folders in an open one; all else in it is removed."""
     found: list[str] = []
-    for name in os.listdir(folder):
-        try:
-            os.unlink(name, dir_fd=folder)
-        except IsADirectoryError:
-            found.append(name)
-        except OSError as error:
-            troubles.append(error)
+    # Not all names at once: there may be very many.
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                os.unlink(entry.name, dir_fd=folder)
+            except IsADirectoryError:
+                found.append(entry.name)
+            except OSError as error:
+                troubles.append(error)
     return found
 
 
@@ -1100,7 +1107,8 @@ def _admit(site: Site, job: str, number: int, user: pwd.struct_passwd) -> bool:
     if os.path.exists(site.control(job, str(number), "node0", "claim.json")):
         return False
     # Renamed where a full disk takes no stop.json.
-    _write(site.control(job, str(number), "stop.ready.json"), _stop_text("stopped"), gid)
+    ready = site.control(job, str(number), "stop.ready.json")
+    _write(ready, _stop_text("stopped"), gid, lasting=False)
     _make_folder(site.job(job), 0, 0, 0o711)
     for path in (
         os.path.join(site.state, "users", str(user.pw_uid)),
@@ -1288,8 +1296,6 @@ class Keeper:
         """One message: R, the ranks run; W, its last words. Whether there may be more."""
         try:
             heard = channel.recv(MOST_SAID + 2)
-        except BlockingIOError:
-            return False
         except OSError:
             return False
         if heard[:1] == b"R":
@@ -1593,8 +1599,12 @@ def send_signal(site: Site, request: dict[str, Any]) -> dict[str, Any]:
     folder = site.control(job, str(number))
     if not os.path.isdir(folder):
         raise Refused(f"job {job} has no attempt {number}", "no-job")
+    number_sent = signal.SIGTERM
     if request["why"] == "lost" or not os.path.exists(f"{folder}/stop.json"):
-        _write_stop(folder, request["why"], site.server_ids[1])
+        is_written = _write_stop(folder, request["why"], site.server_ids[1])
+        if request["why"] == "lost" and not is_written:
+            # What needs no room on a disk.
+            number_sent = signal.SIGUSR1
     if not is_alive(site, job, number):
         return {"alive": False}
     with open(f"{folder}/node0/claim.json", encoding="ascii") as file:
@@ -1602,9 +1612,7 @@ def send_signal(site: Site, request: dict[str, Any]) -> dict[str, Any]:
     with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         handle = os.pidfd_open(keeper["pid"])
         if identity(keeper["pid"]) == keeper:
-            # The harder one needs no room on a disk.
-            number = signal.SIGUSR1 if request["why"] == "lost" else signal.SIGTERM
-            signal.pidfd_send_signal(handle, number)
+            signal.pidfd_send_signal(handle, number_sent)
     return {"alive": True}
 
 
@@ -1612,7 +1620,8 @@ def _stop_text(why: str) -> bytes:
     return json.dumps({"why": why}).encode()
 
 
-def _write_stop(folder: str, why: str, gid: int) -> None:
+def _write_stop(folder: str, why: str, gid: int) -> bool:
+    """False where there is no room: then the one that was written beforehand takes its place."""
     try:
         _write(f"{folder}/stop.json", _stop_text(why), gid)
     except OSError as error:
@@ -1620,6 +1629,8 @@ def _write_stop(folder: str, why: str, gid: int) -> None:
             raise
         with contextlib.suppress(FileNotFoundError):
             os.rename(f"{folder}/stop.ready.json", f"{folder}/stop.json")
+        return False
+    return True
 
 
 def end_lost(site: Site, request: dict[str, Any]) -> dict[str, Any]:
@@ -1673,7 +1684,9 @@ def remove(site: Site, request: dict[str, Any]) -> dict[str, Any]:
         path = site.job(job, name)
         if os.path.isdir(path):
             what, limit_s = f"removal of {job}", REMOVE_LIMIT_S - 60
-            _as_user(lambda: drop_to_uid(uid), what, lambda path=path: empty(path), limit_s)
+            # One at a time for each user, and it has to come to an end.
+            memory = 4 * MOST_MEMORY
+            _as_user(lambda: drop_to_uid(uid), what, lambda path=path: empty(path), limit_s, memory)
             os.rmdir(path)
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(site.job(job))

@@ -74,7 +74,8 @@ class Slurm:
         if done.returncode == 0:
             return done.stdout.strip().partition(";")[0]
         said = _words(done.stderr)
-        if _AWAY.search(said):
+        # One that was killed, or says nothing, has not been told no.
+        if _AWAY.search(said) or done.returncode < 0 or not done.stderr.strip():
             raise EngineFailed(f"Slurm does not answer: {said}")
         raise SubmitRefused(f"Slurm refuses the job: {said}", hint="sinfo; jumar run --dry-run")
 
