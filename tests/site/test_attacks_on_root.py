@@ -182,3 +182,4 @@ def test_holes_and_second_names_take_no_room(host: Host) -> None:
     assert host.result(job)["state"] == "succeeded"
     request = {"v": 1, "do": "files", "job": job, "op": "size", "paths": ["."]}
     assert 1_000_000 <= host.ask(request)["bytes"] < 2_000_000
+    assert "no" in host.ask({**request, "paths": [".."]})
