@@ -6,7 +6,6 @@ import pwd
 import shutil
 import signal
 import threading
-import time
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
@@ -139,17 +138,12 @@ def test_who_holds_up_sbatch_holds_up_nobody_else(slurm_site: Host) -> None:
     attacker = threading.Thread(target=_stop_sbatch, args=(uid, is_over, stopped))
     attacker.start()
     try:
-        slow = [_submit(slurm_site, ben, "true") for _ in range(3)]
+        slow = [_submit(slurm_site, ben, "true") for _ in range(8)]
         until(lambda: stopped, "he has stopped one", LIMIT_S)
-        begun = time.monotonic()
         job = _submit(slurm_site, ann, "true")
         _until(slurm_site, ann, job, "succeeded")
-        waited_s = time.monotonic() - begun
-        assert (
-            json.loads(slurm_site.jumar(ben, "show", slow[-1], "--json")[1])["state"] not in _ENDS
-        )
-        # One of his alone takes half a minute, and he has three.
-        assert waited_s < 80, waited_s
+        # Each takes half a minute: hers did not wait until all of his were tried.
+        assert len(stopped) < len(slow)
     finally:
         is_over.set()
         attacker.join()
