@@ -138,7 +138,7 @@ class Incoming:
             index = index_path(target)
             if not index.exists():
                 keep_names(self._aside, index)
-            if not target.exists():
+            if self._user and not target.exists():
                 _uploader(target).write_text(self._user, "utf-8")
             self._aside.rename(target)
         except OSError as error:
