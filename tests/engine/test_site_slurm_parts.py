@@ -19,6 +19,7 @@ from jumar.root.program import Site
 from jumar.spec.job import JobSpec
 from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
+from jumar.words.reasons import cause_sentence
 
 
 def test_a_launcher_that_says_too_much_is_not_listened_to() -> None:
@@ -98,7 +99,9 @@ def _attempt(tmp_path: Path, job: str, user: str) -> Attempt:
     )
 
 
-def test_an_account_that_is_gone_hides_no_job_of_others(tmp_path: Path) -> None:
+def test_an_account_that_is_gone_hides_no_job_of_others_and_its_own_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = Site(
         server="jumar",
         state=str(tmp_path / "state"),
@@ -117,6 +120,12 @@ def test_an_account_that_is_gone_hides_no_job_of_others(tmp_path: Path) -> None:
     )
     seen = engine.observe([gone, there])
     assert [(one.job_id, one.state) for one in seen] == [("j000000002", AttemptState.STARTING)]
+    monkeypatch.setattr(site_slurm, "GONE_LIMIT_S", 0.0)
+    _, lost = engine.observe([gone, there])
+    assert (lost.job_id, lost.state) == ("j000000001", AttemptState.LOST)
+    told = cause_sentence(lost.cause, lost.values, "en")
+    assert told is not None
+    assert told.startswith("gone has no account on this machine")
 
 
 @pytest.mark.parametrize(

@@ -149,16 +149,39 @@ def test_options_that_would_break_a_job_are_refused(slurm: dict[str, object]) ->
 
 
 def test_jobs_are_known_by_their_comment_and_not_by_their_id() -> None:
-    text = (
-        "12  |RUNNING |None |jumar:a1:1:/h |node1 |main |normal |lab |ann |\n"
-        "13  |RUNNING |None |(null) |node1 |main |normal |lab |ann |\n"
-        "14  |FAILED |None |jumar:a1:1:/h |node1 |main |normal |lab |ann |\n"
-        "15  |CANCELLED |None |jumar:b1:2:/h | |main |normal |lab |ann |\n"
-        "16  |PENDING |Priority |jumar:b1:2:/h | |main |normal |lab |ann |\n"
-        "17 |RUNNING |None |jumar:: |x |main |normal |lab |ann |\nrubbish\n"
+    lines = (
+        ("12", "RUNNING", "jumar:a1:1:/h"),
+        ("13", "RUNNING", "(null)"),
+        ("14", "FAILED", "jumar:a1:1:/h"),
+        ("15", "CANCELLED", "jumar:b1:2:/h"),
+        ("16", "PENDING", "jumar:b1:2:/h"),
+        ("17", "RUNNING", "jumar::"),
     )
+    text = "".join(_squeue(*line) for line in lines) + "rubbish\n"
     found = newest(read_rows(text))
     assert {key: row.id for key, row in found.items()} == {("a1", 1): "12", ("b1", 2): "16"}
+
+
+def _squeue(job: str, state: str, comment: str, user: str = "ann") -> str:
+    """A line as squeue prints it."""
+    columns = (job, state, "None", "node1", "main", "normal", "lab", user, comment)
+    widths = (20, 24, 64, 64, 64, 64, 64, 64, 128)
+    return (
+        "".join(f"{one[:width]:{width}}" for one, width in zip(columns, widths, strict=True)) + "\n"
+    )
+
+
+def test_a_comment_forges_no_row() -> None:
+    """Signs between columns, and lines of its own, as anybody can write them."""
+    forged = _squeue("77", "COMPLETED", "jumar:a1:1:/h")
+    comments = (
+        "jumar:a1:1:/h|n|p|q|a|ann|",
+        f"x\n{forged}",
+        f"x\n77 {forged[20:140]}",
+        "x\x0cjumar:a1:1:/h",
+    )
+    rows = [row for text in comments for row in read_rows(_squeue("5", "FAILED", text, user="ben"))]
+    assert {row.user for row in rows} == {"ben"}
 
 
 class _Answers:

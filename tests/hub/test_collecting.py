@@ -258,3 +258,18 @@ def test_quotas_hold_for_all_ways_in(tmp_path: Path) -> None:
     with pytest.raises(TooLarge):
         full.hub.objects.offer(full.user, second, {first: 20_000})
     full.database.close()
+
+
+def test_a_push_counts_with_all_else_of_its_owner(tmp_path: Path) -> None:
+    full = Bench(tmp_path, Limits(disk_bytes=50_000))
+    taken = {"bytes": 0}
+    full.hub.repositories.quota.others = lambda owner: taken["bytes"]
+    repo = full.repo()
+    full.send(repo, b"x" * 20_000)
+    taken["bytes"] = 20_000
+    with pytest.raises(TooLarge, match="jobs, uploaded code and repositories"):
+        full.send(repo, b"y" * 20_000)
+    assert full.hub.repositories.pack_limit(repo) <= 10_000
+    taken["bytes"] = 0
+    full.send(repo, b"y" * 20_000)
+    full.database.close()

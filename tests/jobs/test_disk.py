@@ -1,13 +1,23 @@
 """Who has used up the disk that one user may have is refused further jobs, with the numbers and the remedy."""
 
+import hashlib
+import io
+import os
+import tarfile
 import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jumar.database.access import open_database
+from jumar.engine.files import Taken
 from jumar.engine.local.engine import LocalEngine
+from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import OverQuota
+from jumar.jobs.disk import DiskUse
 from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
 from jumar.spec.devices import Card, DeviceKind
@@ -28,31 +38,121 @@ def _run(service: JobService, command: str, user: str) -> str:
     return job
 
 
-def test_a_full_quota_refuses_jobs_until_some_are_removed(tmp_path: Path) -> None:
-    repositories = {"ann": 0, "ben": 0}
+@contextmanager
+def _service(
+    home: Path, limit: int, repositories: Mapping[str, int] | None = None
+) -> Generator[JobService]:
     service = JobService(
-        database=open_database(f"sqlite:///{tmp_path}/jumar.db"),
-        engine=LocalEngine(tmp_path, (Card(DeviceKind.SIM, 0),)),
-        home=tmp_path,
-        limits=Limits(disk_bytes=1_000_000),
-        other_bytes=lambda user: repositories[user],
+        database=open_database(f"sqlite:///{home}/jumar.db"),
+        engine=LocalEngine(home, (Card(DeviceKind.SIM, 0),)),
+        home=home,
+        limits=Limits(disk_bytes=limit),
+        other_bytes=lambda user: (repositories or {}).get(user, 0),
     )
     service.start()
     try:
-        # Two names of one file count once, and what a link leads to does not.
-        big = "head -c 2000000 /dev/zero > big; ln big again; ln -s /usr elsewhere"
+        yield service
+    finally:
+        service.close()
+
+
+def test_a_full_quota_refuses_jobs_until_some_are_removed(tmp_path: Path) -> None:
+    repositories = {"ann": 0, "ben": 0}
+    with _service(tmp_path, 1_000_000, repositories) as service:
+        # Two names of one file count once, and neither what a link leads to nor holes do.
+        big = "head -c 2000000 /dev/zero > big; ln big again; ln -s /usr elsewhere; truncate -s 1T hole"
         job = _run(service, big, "ann")
         service.disk.look()
         assert 2_000_000 <= service.disk.used()["ann"] < 3_000_000
         with pytest.raises(OverQuota) as refused:
             _run(service, "true", "ann")
-        assert "2.0 MB, and one user may have 1.0 MB here" in refused.value.message
-        assert f"the largest jobs: {job} (2.0 MB)" in str(refused.value.hint)
+        assert "MB, and one user may have 1.0 MB here" in refused.value.message
+        assert f"the largest: {job} (2." in str(refused.value.hint)
         _run(service, "true", "ben")
         repositories["ben"] = 1_000_000
         with pytest.raises(OverQuota):
             _run(service, "true", "ben")
         service.remove(job)
         _run(service, "true", "ann")
-    finally:
-        service.close()
+
+
+def _upload(service: JobService, user: str, size: int) -> str:
+    with io.BytesIO() as file:
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            info = tarfile.TarInfo("train.py")
+            info.size = size
+            tar.addfile(info, io.BytesIO(os.urandom(size)))
+        data = file.getvalue()
+    digest = hashlib.sha256(data).hexdigest()
+    service.archives.receive(digest, [data], user)
+    return digest
+
+
+def test_uploaded_code_counts_until_nobody_needs_it(tmp_path: Path) -> None:
+    with _service(tmp_path, 1_000_000) as service:
+        digest = _upload(service, "ann", 900_000)
+        service.disk.look()
+        with pytest.raises(OverQuota):
+            service.disk.check("ann", 200_000)
+        service.disk.check("ben", 200_000)
+        spec = {"name": "x", "command": "true", "code": {"archive": digest}, "device": "sim:1"}
+        service.draining.begin(by="ann")
+        job = service.submit(JobSpec.model_validate(spec), user="ben").id
+        service.disk.look()
+        assert service.disk.of("ann") == 0, "it is a job's by now, and that is Ben's"
+        assert service.disk.of("ben") >= 900_000
+        path = service.archives.path(digest)
+        _age(path)
+        service.code.collect()
+        assert path.exists()
+        service.stop(job)
+        service.remove(job)
+        assert service.archives.has(digest)
+        service.code.collect()
+        assert path.exists(), "somebody has just asked for it"
+        _age(path)
+        service.code.collect()
+        assert list(path.parent.iterdir()) == []
+
+
+def _age(archive: Path) -> None:
+    for path in archive.parent.iterdir():
+        os.utime(path, (0, 0))
+
+
+class _SiteFiles(SharedFiles):
+    """Whose users may go on writing."""
+
+    is_sealed = False
+    unseen = ""
+    cache = 0
+
+    def taken(self, job_id: str) -> Taken:
+        return replace(super().taken(job_id), unseen=self.unseen)
+
+    def kept(self, job_id: str) -> Taken:
+        return Taken(self.cache)
+
+
+def test_what_is_written_after_the_end_counts_and_what_is_hidden_is_refused(tmp_path: Path) -> None:
+    with _service(tmp_path, 1_000_000) as service:
+        files = _SiteFiles(tmp_path / "jobs")
+        disk = DiskUse(service.database, files, service.code, 1_000_000)
+        job = _run(service, "true", "ann")
+        disk.look()
+        disk.check("ann")
+        late = files.directory(job) / "late"
+        late.write_bytes(bytes(2_000_000))
+        disk.look()
+        with pytest.raises(OverQuota):
+            disk.check("ann")
+        late.unlink()
+        files.unseen = f"{late}/shut"
+        disk.look()
+        with pytest.raises(OverQuota, match="shut cannot be counted"):
+            disk.check("ann")
+        files.unseen, files.cache = "", 1_000_000
+        disk.look()
+        with pytest.raises(OverQuota) as refused:
+            disk.check("ann")
+        assert "caches (1.0 MB)" in str(refused.value.hint)

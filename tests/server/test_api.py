@@ -117,7 +117,7 @@ def test_uploaded_code_is_kept_if_it_is_what_its_name_says(running: Running) -> 
     assert running.api("PUT", f"/code/{digest}", body=data).status == 204
     assert running.api("HEAD", f"/code/{digest}").status == 204
     kept = sorted(path.name for path in (running.home / "code").iterdir())
-    assert kept == [f"{digest}.names", f"{digest}.tar"]
+    assert kept == [f"{digest}.by", f"{digest}.names", f"{digest}.tar"]
     body = {"name": "x", "command": "true", "code": {"archive": digest}}
     assert running.api("POST", "/jobs", body=body).status == 201
 

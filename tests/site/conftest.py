@@ -72,6 +72,9 @@ class Host:
     def uid(self, user: str) -> int:
         return program.pwd.getpwnam(user).pw_uid
 
+    def gid(self, user: str) -> int:
+        return program.pwd.getpwnam(user).pw_gid
+
     def configure(self, **changes: object) -> None:
         """Write site.toml."""
         self.settings |= changes

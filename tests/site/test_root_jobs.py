@@ -249,16 +249,3 @@ def test_beside_runs_where_the_job_runs(host: Host) -> None:
         assert host.ask(gone, (theirs.fileno(),))["code"] == "over"
     host.ask({"v": 1, "do": "signal", "job": job, "attempt": 1, "why": "lost"})
     assert host.result(job)["cause"] == "killed-by-server"
-
-
-def test_the_bytes_of_a_job_are_counted_as_its_user(host: Host) -> None:
-    job, ann = new_id(), host.users[0]
-    words = (
-        "mkdir -p $JUMAR_JOB_DIR/a; cd $JUMAR_JOB_DIR/a; truncate -s 5000000 x; ln x y; ln -s / z"
-    )
-    assert host.start(job, words, ann)["ok"]
-    assert host.result(job)["state"] == "succeeded"
-    request = {"v": 1, "do": "files", "job": job, "op": "size"}
-    assert host.ask({**request, "paths": ["a"]})["bytes"] == 5_000_000
-    assert host.ask({**request, "paths": ["."]})["bytes"] > 5_000_000
-    assert "no" in host.ask({**request, "paths": [".."]})

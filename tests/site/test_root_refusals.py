@@ -193,8 +193,8 @@ def test_who_reads_too_long_as_a_user_is_ended_and_that_is_said(
     ann = pwd.getpwnam(host.users[0])
     monkeypatch.setattr(program, "FILES_LIMIT_S", 0.3)
 
-    def owner_of(_site: object, _job: str) -> pwd.struct_passwd:
-        return ann
+    def owner_of(_site: object, _job: str) -> tuple[int, str]:
+        return ann.pw_uid, ann.pw_name
 
     def hang(_site: object, _request: object, _connection: object) -> None:
         time.sleep(600)

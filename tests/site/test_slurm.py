@@ -1,9 +1,14 @@
 """A site gives jobs to Slurm as the people who submit them, through root's program."""
 
 import json
+import os
 import pwd
 import shutil
+import signal
+import threading
 from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,20 +96,68 @@ def test_what_slurm_refuses_is_told_on_the_job(slurm_site: Host) -> None:
     assert "invalid partition" in ended["values"]["error"].lower()
 
 
-def test_a_row_of_somebody_else_is_not_believed(slurm_site: Host, cluster: Cluster) -> None:
+@pytest.mark.parametrize("how", ["the same", "with columns", "with lines"])
+def test_a_row_of_somebody_else_is_not_believed(
+    slurm_site: Host, cluster: Cluster, how: str
+) -> None:
     """Ben gives a job of his the comment of Ann's: hers ends as she ends it."""
     ann, ben = slurm_site.users[:2]
     job = _submit(slurm_site, ann, "sleep", "600")
     record = _until(slurm_site, ann, job, "running")
     comment = cluster.call("squeue", "-h", f"--name=jumar-{job}", "-O", "Comment:200").strip()
     assert comment.startswith(f"jumar:{job}:1:")
+    if how == "with columns":
+        comment = f"jumar:{job}:1:x|n|p|q|a|{ann}|"
+    elif how == "with lines":
+        comment = f"x\n77|COMPLETED|None|jumar:{job}:1:x|n|p|q|a|{ann}|"
     forged = ["sbatch", f"--comment={comment}", f"--job-name=jumar-{job}", "--wrap", "false"]
     command = [*slurm_site.identity(ben), *forged, "--output=/dev/null", "--chdir=/"]
+    before = cluster.call("squeue", "-h", "--states=all", "-u", ben, "-o", "%T").count("FAILED")
     cluster.call(*command)
     until(
-        lambda: "FAILED" in cluster.call("squeue", "-h", "--states=all", "-u", ben, "-o", "%T"),
+        lambda: (
+            cluster.call("squeue", "-h", "--states=all", "-u", ben, "-o", "%T").count("FAILED")
+            > before
+        ),
         "his job has failed",
         LIMIT_S,
     )
+    # The server has looked at the queue since.
+    second = _submit(slurm_site, ann, "true")
+    _until(slurm_site, ann, second, "succeeded")
+    assert _until(slurm_site, ann, job, "running")["attempt"] == 1
     slurm_site.jumar(ann, "stop", job)
     assert _until(slurm_site, ann, job, "stopped")["attempt"] == record["attempt"] == 1
+
+
+def test_who_holds_up_sbatch_holds_up_nobody_else(slurm_site: Host) -> None:
+    """Ben stops each of his processes that root's program starts for Slurm."""
+    ann, ben = slurm_site.users[:2]
+    uid, is_over = slurm_site.uid(ben), threading.Event()
+    stopped = set[int]()
+    attacker = threading.Thread(target=_stop_sbatch, args=(uid, is_over, stopped))
+    attacker.start()
+    try:
+        slow = [_submit(slurm_site, ben, "true") for _ in range(8)]
+        until(lambda: stopped, "he has stopped one", LIMIT_S)
+        job = _submit(slurm_site, ann, "true")
+        _until(slurm_site, ann, job, "succeeded")
+        # Each takes half a minute: hers did not wait until all of his were tried.
+        assert len(stopped) < len(slow)
+    finally:
+        is_over.set()
+        attacker.join()
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    for one in slow:
+        _until(slurm_site, ben, one, "succeeded")
+
+
+def _stop_sbatch(uid: int, is_over: threading.Event, stopped: set[int]) -> None:
+    while not is_over.wait(0.005):
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if path.stat().st_uid == uid and (path / "comm").read_text() == "sbatch\n":
+                    os.kill(int(path.name), signal.SIGSTOP)
+                    stopped.add(int(path.name))

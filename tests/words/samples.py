@@ -24,10 +24,11 @@ VALUES: dict[str, str | int] = {
     "segments": 2,
     "installed": "1.7.0",
     "wanted": "2.6.0",
+    "user": "ann",
 }
 # Names that are the same in every language.
 _NAMES = re.compile(
-    r"jumar port|jumar rerun|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|MindSpore|CANN|Ascend|\$JUMAR_CKPT_DIR"
+    r"jumar port|jumar rerun|--auto-port|jumar|tar|git|Python|CUDA|NPU|conda|MindSpore|CANN|Ascend|Slurm|\$JUMAR_CKPT_DIR"
 )
 
 

@@ -1,6 +1,7 @@
 """The files of jobs, as an engine offers them to the rooms above: they ask by job, never by path."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -9,8 +10,21 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.spec.records import FilePage, LogFile
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Room on a disk."""
+
+    bytes: int
+    """In blocks, as the disk counts: neither holes nor lengths."""
+    unseen: str = ""
+    """A folder that is closed to its own user, or too deep: what is in it is not in `bytes`."""
+
+
 class JobFiles(Protocol):
     """Read, list and remove what jobs have left."""
+
+    is_sealed: bool
+    """Whether nobody but the server can change the files of a job that has ended."""
 
     def directory(self, job_id: str) -> Path:
         """Where the job's own files are, to be told to people."""
@@ -47,9 +61,13 @@ class JobFiles(Protocol):
         """What a run on simulated NPUs has shown, if the job made one."""
         ...
 
-    def taken(self, job_id: str) -> int:
-        """How many bytes the job's own folder has; what it links to elsewhere is not in it. OSError and
+    def taken(self, job_id: str) -> Taken:
+        """What the job's own folder takes; what it links to elsewhere is not in it. OSError and
         EngineFailed where that cannot be known now."""
+        ...
+
+    def kept(self, job_id: str) -> Taken:
+        """What the job's user has on the server's disk for all jobs together; errors as of `taken`."""
         ...
 
     def set_aside(self, job_id: str) -> None:

@@ -16,7 +16,7 @@ from jumar.hub.commits import Commits
 from jumar.hub.deposits import Deposits
 from jumar.hub.locks import Locks
 from jumar.hub.objects import Objects
-from jumar.hub.quota import Quota, used_bytes
+from jumar.hub.quota import used_bytes
 from jumar.hub.referee import write_hook
 from jumar.hub.repositories import Limits, Repositories
 from jumar.hub.upstream import Upstream
@@ -48,7 +48,7 @@ class Hub:
     ) -> None:
         self._database = database
         self.repositories = Repositories(database, home, limits)
-        self.objects = Objects(database, home, Quota(self.repositories.limits.quota_bytes))
+        self.objects = Objects(database, home, self.repositories.quota)
         self.commits = Commits(self.repositories, self.objects)
         self.deposits = Deposits(self.repositories, self.objects, self.commits)
         self.checkouts = Checkouts(self.repositories, self.objects)

@@ -53,6 +53,8 @@ class Limits:
     object_bytes: int = 512 << 30
     quota_bytes: int = 0
     """What all repositories of one owner may take; 0 means no limit."""
+    disk_bytes: int = 0
+    """What they may take together with all else of that owner."""
 
 
 class Repositories:
@@ -62,7 +64,7 @@ class Repositories:
         self.database = database
         self.home = home / "hub"
         self.limits = limits or Limits()
-        self._quota = Quota(self.limits.quota_bytes)
+        self.quota = Quota(self.limits.quota_bytes, self.limits.disk_bytes)
         self._changing: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -229,7 +231,7 @@ class Repositories:
         """The largest pack that may be pushed now; TooLarge where its owner has no room left."""
         self._check_quota(repo.owner, 1)
         with self.database.read() as connection:
-            left = self._quota.left(connection, repo.owner)
+            left = self.quota.left(connection, repo.owner)
         return self.limits.push_bytes if left is None else min(self.limits.push_bytes, left)
 
     def all(self) -> list[RepoRecord]:
@@ -268,7 +270,7 @@ class Repositories:
 
     def _check_quota(self, owner: str, more: int) -> None:
         with self.database.read() as connection:
-            self._quota.check(connection, owner, more)
+            self.quota.check(connection, owner, more)
 
     def _may_read(self, user: UserRecord | None, repo: RepoRecord) -> bool:
         return user is not None and self._may_write(user, repo.owner)

@@ -1,9 +1,11 @@
-"""How much of the disk each user's jobs take, and that nobody takes more than they may.
+"""How much of the disk each user's things take, and that nobody takes more than they may.
 
-Folders are measured from time to time: those of ended jobs once, since nobody writes there any more."""
+One account of everything: folders of jobs, what a user keeps for all of them, uploaded code, and repositories.
+Folders are measured from time to time: those of ended jobs once where nobody writes there any more, else in turns."""
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -11,8 +13,9 @@ from sqlalchemy import select
 
 from jumar.database.access import Database
 from jumar.database.tables import jobs
-from jumar.engine.files import JobFiles
+from jumar.engine.files import JobFiles, Taken
 from jumar.errors import JumarError, OverQuota
+from jumar.jobs.code_use import CodeUse
 from jumar.rounds import Rounds
 from jumar.spec.amounts import bytes_text
 from jumar.spec.states import FINAL
@@ -20,13 +23,18 @@ from jumar.spec.states import FINAL
 log = logging.getLogger(__name__)
 _EVERY_S = 300.0
 _MOST_NAMED = 3
+_MOST_AGAIN = 200
+"""So many folders of ended jobs are measured again with each look."""
+_USER_LIMIT_S = 60.0
+"""A look has no more time for one user: who has very many files holds up nobody's measuring but their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
     user: str
-    bytes: int
+    taken: Taken
     is_final: bool
+    at: float
 
 
 class DiskUse:
@@ -36,14 +44,18 @@ class DiskUse:
         self,
         database: Database,
         files: JobFiles,
+        code: CodeUse,
         limit_bytes: int = 0,
-        others: Callable[[str], int] = lambda user: 0,
+        repositories: Callable[[str], int] = lambda user: 0,
     ) -> None:
-        """`limit_bytes`: of each user, 0 means none. `others`: what else of a user counts."""
-        self._database, self._files, self._others = database, files, others
+        """`limit_bytes`: of each user, 0 means none. `repositories`: what those of a user take."""
+        self._database, self._files, self._code = database, files, code
+        self._repositories = repositories
         self.limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._measured: dict[str, _Measured] = {}
+        self._sums: dict[str, int] = {}
+        self._kept: dict[str, Taken] = {}
         self._rounds = Rounds(
             "disk-use",
             self.look,
@@ -64,68 +76,116 @@ class DiskUse:
 
     def look(self) -> None:
         """Measure what may have changed."""
+        self._code.look()
         with self._database.read() as connection:
             columns = jobs.c.id, jobs.c.user, jobs.c.state
             rows = list(connection.execute(select(*columns).where(jobs.c.attempt > 0)))
-        known = {row.id for row in rows}
+        for job in self._measured.keys() - {row.id for row in rows}:
+            self.forget(job)
+        newest = {row.user: row.id for row in rows}
         with self._lock:
-            self._measured = {job: one for job, one in self._measured.items() if job in known}
+            self._kept = {user: taken for user, taken in self._kept.items() if user in newest}
+        again, spent = self._due_again(), dict[str, float]()
+        for user, job in newest.items():
+            self._timed(user, spent, lambda user=user, job=job: self._measure_kept(user, job))
         for row in rows:
-            if self._rounds.ending.is_set():
-                return
-            self._measure(row.id, row.user, is_final=row.state in FINAL)
+            before = self._measured.get(row.id)
+            if before is None or not before.is_final or row.id in again:
+                is_final = row.state in FINAL
+                measure = lambda row=row, final=is_final: self._measure(row.id, row.user, final)  # noqa: E731
+                self._timed(row.user, spent, measure)
 
-    def _measure(self, job: str, user: str, *, is_final: bool) -> None:
-        before = self._measured.get(job)
-        if before is not None and before.is_final:
+    def _due_again(self) -> set[str]:
+        """Of the jobs whose users may have gone on writing, those that were measured longest ago."""
+        if self._files.is_sealed:
+            return set()
+        ended = [(one.at, job) for job, one in self._measured.items() if one.is_final]
+        return {job for _, job in sorted(ended)[:_MOST_AGAIN]}
+
+    def _timed(self, user: str, spent: dict[str, float], measure: Callable[[], None]) -> None:
+        if self._rounds.ending.is_set() or spent.get(user, 0.0) > _USER_LIMIT_S:
             return
+        begun = time.monotonic()
         try:
-            taken = self._files.taken(job)
+            measure()
         except (JumarError, OSError) as error:
-            log.info("job %s is not measured: %s", job, error)
-            return
+            log.info("something of %s is not measured: %s", user, error)
+        spent[user] = spent.get(user, 0.0) + time.monotonic() - begun
+
+    def _measure(self, job: str, user: str, is_final: bool) -> None:
+        taken = self._files.taken(job)
         with self._lock:
-            self._measured[job] = _Measured(user, taken, is_final)
+            self._let_go(job)
+            self._measured[job] = _Measured(user, taken, is_final, time.monotonic())
+            self._sums[user] = self._sums.get(user, 0) + taken.bytes
+
+    def _measure_kept(self, user: str, job: str) -> None:
+        kept = self._files.kept(job)
+        with self._lock:
+            self._kept[user] = kept
 
     def forget(self, job: str) -> None:
         """It was removed."""
         with self._lock:
-            self._measured.pop(job, None)
+            self._let_go(job)
+
+    def _let_go(self, job: str) -> None:
+        before = self._measured.pop(job, None)
+        if before is not None:
+            self._sums[before.user] -= before.taken.bytes
 
     def used(self) -> Mapping[str, int]:
-        """Bytes by user, as of the last look; of those who have jobs."""
+        """What the folders of jobs take, in bytes by user, as of the last look."""
         with self._lock:
-            measured = list(self._measured.values())
-        sums: dict[str, int] = {}
-        for one in measured:
-            sums[one.user] = sums.get(one.user, 0) + one.bytes
-        return sums
+            return {user: taken for user, taken in self._sums.items() if taken}
 
     def of(self, user: str) -> int:
         """All that counts of a user."""
-        return self.used().get(user, 0) + self._others(user)
+        return self.beside_repositories(user) + self._repositories(user)
 
-    def check(self, user: str) -> None:
-        """OverQuota where the user has used up what they may have."""
+    def beside_repositories(self, user: str) -> int:
+        """All but the repositories, whose own rows say what they take."""
+        with self._lock:
+            kept = self._kept.get(user, Taken(0))
+            return self._sums.get(user, 0) + kept.bytes + self._code.of(user)
+
+    def check(self, user: str, more: int = 0) -> None:
+        """OverQuota where the user has used up what they may have, or `more` bytes would be too much."""
         if not self.limit_bytes:
             return
         used = self.of(user)
-        if used < self.limit_bytes:
-            return
-        raise OverQuota(
-            f"files of {user}'s jobs and repositories take {bytes_text(used)}, and one user may have "
-            f"{bytes_text(self.limit_bytes)} here",
-            hint=self._remedy(user),
-        )
+        if used >= self.limit_bytes or used + more > self.limit_bytes:
+            words = (
+                f"jobs, uploaded code and repositories of {user} take {bytes_text(used)}, and one user may have "
+                f"{bytes_text(self.limit_bytes)} here"
+            )
+            if more:
+                words += f"; {bytes_text(more)} more do not fit"
+            raise OverQuota(words, hint=self._remedy(user))
+        unseen = self._unseen(user)
+        if unseen:
+            raise OverQuota(
+                f"{unseen} cannot be counted: it is closed to {user}, or too deep",
+                hint="open it (chmod u+rwx) or remove its job (jumar jobs rm JOB), and try again in five minutes",
+            )
+
+    def _unseen(self, user: str) -> str:
+        with self._lock:
+            own = [one.taken for one in self._measured.values() if one.user == user]
+            own.append(self._kept.get(user, Taken(0)))
+        return next((one.unseen for one in own if one.unseen), "")
 
     def _remedy(self, user: str) -> str:
         with self._lock:
-            own = [(one.bytes, job) for job, one in self._measured.items() if one.user == user]
+            own = [
+                (one.taken.bytes, job) for job, one in self._measured.items() if one.user == user
+            ]
+            own.append((self._kept.get(user, Taken(0)).bytes, "caches"))
         largest = sorted(own, reverse=True)[:_MOST_NAMED]
-        named = ", ".join(f"{job} ({bytes_text(size)})" for size, job in largest if size)
+        named = ", ".join(f"{what} ({bytes_text(size)})" for size, what in largest if size)
         if not named:
             return "remove jobs or repositories that are no longer needed (jumar jobs rm JOB)"
         return (
             "remove jobs or repositories that are no longer needed (jumar jobs rm JOB);"
-            f" the largest jobs: {named}"
+            f" the largest: {named}"
         )

@@ -26,6 +26,7 @@ from jumar.errors import (
 )
 from jumar.jobs import dependencies, finding, ledger
 from jumar.jobs.archives import CodeArchives
+from jumar.jobs.code_use import CodeUse
 from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.disk import DiskUse
@@ -119,7 +120,8 @@ class JobService:
             if sweep is None
             else Sweep(sweep, self.foreign, self.draining, on_warning, engines.placing)
         )
-        self.disk = DiskUse(database, self._files, limits.disk_bytes, other_bytes)
+        self.code = CodeUse(database, self.archives)
+        self.disk = DiskUse(database, self._files, self.code, limits.disk_bytes, other_bytes)
         self._submissions = Submissions(
             database=database,
             engines=engines,
@@ -186,6 +188,7 @@ class JobService:
             self._sweep.start()
         self.retention.start()
         self.sampler.start()
+        self.code.start()
         self.disk.start()
 
     def _load_shares(self) -> None:
@@ -197,6 +200,7 @@ class JobService:
     def close(self) -> None:
         """Let go of everything. Running jobs go on."""
         self.disk.close()
+        self.code.close()
         self.sampler.close()
         self.retention.close()
         if self._sweep is not None:

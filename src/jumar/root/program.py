@@ -19,7 +19,9 @@ Protocol
     signal  job, attempt, why (stopped, timed-out, preempted: the launcher is asked; lost: all is killed)
     lost    job, attempt: whose keeper is dead; ends what is left and writes the result
     files   job, op, paths: "open" passes a descriptor for each of up to 64 plain files, "list" passes
-            one with a JSON list of what is below the first path, "size" tells how many "bytes" that is
+            one with a JSON list of what is below the first path, "size" tells how many "bytes" that takes
+            on the disk (of "." with the job's /tmp) and what could not be counted ("unseen"), "kept"
+            the same of what the user keeps for all jobs
     remove  job: all files of a job that has ended
     sweep   hard, with one descriptor: the pidfd of a process to end (SIGTERM, or SIGKILL), where SITE_TOML
             allows that. It must hold a card's device, belong to a person and to no job; who looks at it
@@ -67,12 +69,16 @@ MOST_LISTED = 10_000
 MOST_INPUTS = 16
 """Tar files of inputs that an attempt may be given."""
 MOST_WORKERS = 256
+MOST_MEMORY = 1 << 30
+"""What a child that reads as a user may take."""
 MOST_STOPS = 100
 """How often a supervisor may be stopped, and is woken, before it is killed."""
 READ_LIMIT_S = 2.0
 WORK_LIMIT_S = 5.0
 FILES_LIMIT_S = 2 * WORK_LIMIT_S
 """How long a child that is the user may read; whoever waits for it has longer, and ends it then."""
+SIZE_LIMIT_S = 100.0
+"""How long it may count; of a tree that takes longer, what was seen by then."""
 REMOVE_LIMIT_S = 900.0
 ACCOUNT_LIMIT_S = 15.0
 """How long the system may take to tell an account's groups: behind it may be a directory server."""
@@ -87,6 +93,7 @@ _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
 _CARD = re.compile(r"(davinci|nvidia)[0-9]{1,4}\Z", re.ASCII)
 _KEEPER = re.compile(r"[a-z][a-z0-9]{9}\.[0-9]{1,3}\Z", re.ASCII)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_PASSING = (*_FULL, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -200,8 +207,7 @@ def account(site: Site, name: str, uid: int) -> pwd.struct_passwd:
         raise Refused(f"there is no account {name} with uid {uid}", "account") from None
     if found.pw_uid != uid or by_uid.pw_name != name:
         raise Refused(f"the account {name} does not have uid {uid}", "account")
-    if not max(1, site.uid_min) <= uid <= site.uid_max or uid == site.server_ids[0]:
-        raise Refused(f"no jobs may run as {name} (uid {uid}): it is a system account", "account")
+    check_person(site, uid)
     if "*" not in site.users and name not in site.users:
         raise Refused(f"{name} is not among the users of the site", "account")
     groups = set(os.getgrouplist(name, found.pw_gid))
@@ -210,6 +216,12 @@ def account(site: Site, name: str, uid: int) -> pwd.struct_passwd:
     if found.pw_shell not in _shells():
         raise Refused(f"{name} has no login shell", "account")
     return found
+
+
+def check_person(site: Site, uid: int) -> None:
+    """Refuse what is never acted for, whatever its account says."""
+    if not max(1, site.uid_min) <= uid <= site.uid_max or uid == site.server_ids[0]:
+        raise Refused(f"uid {uid} is that of a system account, not of a person", "account")
 
 
 def _shells() -> set[str]:
@@ -266,7 +278,7 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "memory": lambda value: value is None or _is_whole(value, 1 << 20, 1 << 50),
     "cpus": lambda value: value is None or _is_whole(value, 1, 1 << 16),
     "why": lambda value: type(value) is str and value in WHYS,
-    "op": lambda value: value in ("open", "list", "size"),
+    "op": lambda value: value in ("open", "list", "size", "kept"),
     "paths": lambda value: _is_list(value, _is_path, MOST_PATHS) and bool(value),
     "hard": lambda value: type(value) is bool,
 }
@@ -372,11 +384,12 @@ def _make_folder(path: str, uid: int, gid: int, mode: int) -> None:
         os.close(handle)
 
 
-def _write(path: str, data: bytes, gid: int) -> None:
-    """Whole or not at all, for root and the server's group."""
+def _write(path: str, data: bytes, gid: int, *, lasting: bool = True) -> None:
+    """Whole or not at all, for root and the server's group; `lasting`: also after a power cut."""
     aside = f"{path}.{os.getpid()}.new"
     handle = _aside(aside, data, gid)
-    os.fsync(handle)
+    if lasting:
+        os.fsync(handle)
     os.close(handle)
     os.rename(aside, path)
 
@@ -413,14 +426,16 @@ def _create(path: str, data: bytes, gid: int, *, locked: bool = False) -> int | 
     return handle
 
 
-def owner_of(site: Site, job: str) -> pwd.struct_passwd:
-    """Whose job it is, as root has written down when it was started first."""
+def owner_of(site: Site, job: str) -> tuple[int, str]:
+    """The uid and the name of whose job it is, as root has written down when it was started first.
+
+    The account may be gone by now, or no longer allowed: what it has left is to be ended all the same."""
     try:
         with open(site.control(job, "owner"), encoding="ascii") as file:
             uid, name = file.read().split(" ", 1)
     except FileNotFoundError:
         raise Refused(f"there is no job {job}", "no-job") from None
-    return account(site, name, int(uid))
+    return int(uid), name
 
 
 def lock_of(site: Site, job: str, number: int, kind: int) -> int | None:
@@ -470,19 +485,36 @@ def _boot_id() -> str:
 def drop(user: pwd.struct_passwd, *, no_new_privileges: bool = True) -> None:
     """Be the user, for good; ends the process where that cannot be proven."""
     os.initgroups(user.pw_name, user.pw_gid)
-    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
-    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+    _drop(user.pw_uid, user.pw_gid)
     if no_new_privileges:
         _check(_libc.prctl(38, 1, 0, 0, 0), "no_new_privs")
-    is_user = os.getresuid() == (user.pw_uid,) * 3 and os.getresgid() == (user.pw_gid,) * 3
+
+
+def drop_to_uid(uid: int) -> None:
+    """Be who owns files, with no group's rights: nothing is looked up, the account may be gone."""
+    os.setgroups(())
+    _drop(uid, NOBODY)
+    _check(_libc.prctl(38, 1, 0, 0, 0), "no_new_privs")
+
+
+def _drop(uid: int, gid: int) -> None:
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    is_user = os.getresuid() == (uid,) * 3 and os.getresgid() == (gid,) * 3
     with contextlib.suppress(PermissionError):
         os.setuid(0)
         is_user = False
-    if not is_user or user.pw_uid == 0 or 0 in os.getgroups():
+    if not is_user or uid == 0 or 0 in os.getgroups():
         os._exit(111)
 
 
-def _as_user(user: pwd.struct_passwd, what: str, work: Callable[[], None], limit_s: float) -> None:
+def _as_user(
+    become: Callable[[], None],
+    what: str,
+    work: Callable[[], None],
+    limit_s: float,
+    memory: int = MOST_MEMORY,
+) -> None:
     """Have a child do something as the user; nothing that the user does to it holds us up."""
     # Taken by `_wait`, which so hears at once that the child ended or was stopped.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -490,7 +522,9 @@ def _as_user(user: pwd.struct_passwd, what: str, work: Callable[[], None], limit
     if pid == 0:
         code = 1
         try:
-            drop(user)
+            become()
+            # Names enough to fill the memory of the machine may lie there.
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
             work()
             code = 0
         except Refused as error:
@@ -499,6 +533,8 @@ def _as_user(user: pwd.struct_passwd, what: str, work: Callable[[], None], limit
         except OSError as error:
             audit(f"{what}: {error}")
             code = error.errno if error.errno is not None and 3 < error.errno < 111 else 2
+        except MemoryError:
+            code = errno.ENOMEM
         finally:
             os._exit(code)
     code = _wait(pid, limit_s)
@@ -604,16 +640,63 @@ def _list_files(site: Site, request: dict[str, Any], connection: socket.socket) 
     socket.send_fds(connection, [b'{"ok": true}'], [_reopened(listed, os.O_RDONLY)])
 
 
-def _count_bytes(site: Site, request: dict[str, Any], connection: socket.socket) -> None:
-    """Each file once, however many names it has; of a tree that takes too long what was seen by then."""
-    folder = os.open(site.job(request["job"], "work"), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    give_up, seen = time.monotonic() + WORK_LIMIT_S, dict[int, int]()
-    for _, kind, size, _, inode, _ in _rows(open_below(folder, request["paths"][0])):
-        if kind == "file":
-            seen[inode] = size
-        if time.monotonic() > give_up:
-            break
-    connection.send(json.dumps({"ok": True, "bytes": sum(seen.values())}).encode())
+def _size(site: Site, request: dict[str, Any], connection: socket.socket) -> None:
+    """What a job has on the disk: below a path of its folder, and of all of it with its /tmp."""
+    whole = request["paths"] == ["."]
+    tops = [(site.job(request["job"], "work"), request["paths"][0])]
+    _count([*tops, (site.job(request["job"], "tmp"), ".")] if whole else tops, connection)
+
+
+def _kept(site: Site, request: dict[str, Any], connection: socket.socket) -> None:
+    """What the job's user has on the disk for all of her jobs."""
+    _count([(os.path.join(site.state, "users", str(os.getuid())), ".")], connection)
+
+
+def _count(tops: list[tuple[str, str]], connection: socket.socket) -> None:
+    """Blocks on the disk, not lengths: files may have holes, or room beyond their end. Each file once,
+    however many names it has. "unseen": a folder that is closed or too deep to be counted."""
+    give_up, linked = time.monotonic() + SIZE_LIMIT_S - WORK_LIMIT_S, set[int]()
+    taken, unseen = 0, ""
+    for folder, path in tops:
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            top = open_below(handle, path)
+        except PermissionError:
+            unseen = unseen or os.path.join(folder, path)
+            continue
+        waiting = [""]
+        while waiting and time.monotonic() < give_up:
+            place = waiting.pop()
+            try:
+                taken += _count_folder(top, place, waiting, linked)
+            except FileNotFoundError:
+                # It was there a moment ago.
+                continue
+            except OSError:
+                unseen = unseen or os.path.join(folder, path, place[:200])
+    connection.send(json.dumps({"ok": True, "bytes": taken, "unseen": unseen}).encode())
+
+
+def _count_folder(top: int, place: str, waiting: list[str], linked: set[int]) -> int:
+    seen = open_below(top, place)
+    try:
+        handle = _reopened(seen, os.O_RDONLY | os.O_DIRECTORY)
+    finally:
+        os.close(seen)
+    taken = os.fstat(handle).st_blocks
+    try:
+        with os.scandir(handle) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(found.st_mode):
+                        waiting.append(f"{place}/{entry.name}" if place else entry.name)
+                    elif found.st_nlink == 1 or found.st_ino not in linked:
+                        taken += found.st_blocks
+                        linked.update((found.st_ino,) if found.st_nlink > 1 else ())
+    finally:
+        os.close(handle)
+    return taken * 512
 
 
 def _rows(top: int) -> Iterator[list[Any]]:
@@ -665,10 +748,10 @@ def empty(path: str) -> None:
     """Remove all that is in a folder, whatever its depth and modes; what cannot go is told afterwards.
 
     What is below a folder is moved up before the folder goes: no path grows, few descriptors are open."""
-    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    # As in all folders below it: the job may have closed it.
+    top = _opened_up(None, path)
     troubles: list[OSError] = []
     try:
-        os.fchmod(top, 0o700)
         waiting = _folders_left(top, troubles)
         mark = os.urandom(4).hex()
         count = itertools.count()
@@ -693,8 +776,8 @@ def empty(path: str) -> None:
             raise error
 
 
-def _opened_up(folder: int, name: str) -> int:
-    """A folder in an open one, once its owner may do with it what they like; no link is followed."""
+def _opened_up(folder: int | None, name: str) -> int:
+    """A folder, in an open one, once its owner may do with it what they like; no link is followed."""
     seen = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.chmod(f"/proc/self/fd/{seen}", 0o700)
@@ -715,13 +798,15 @@ def _move_up(handle: int, name: str, top: int, moved: str) -> None:
 def _folders_left(folder: int, troubles: list[OSError]) -> list[str]:
     """The names of the folders in an open one; all else in it is removed."""
     found: list[str] = []
-    for name in os.listdir(folder):
-        try:
-            os.unlink(name, dir_fd=folder)
-        except IsADirectoryError:
-            found.append(name)
-        except OSError as error:
-            troubles.append(error)
+    # Not all names at once: there may be very many.
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                os.unlink(entry.name, dir_fd=folder)
+            except IsADirectoryError:
+                found.append(entry.name)
+            except OSError as error:
+                troubles.append(error)
     return found
 
 
@@ -986,7 +1071,7 @@ def start(site: Site, request: dict[str, Any], descriptors: list[int]) -> dict[s
         if word.startswith("/"):
             check_roots_own(word)
     if request["kind"] == "beside":
-        return _start_beside(site, request, descriptors)
+        return _start_beside(site, request, user, descriptors)
     if request["kind"] == "sbatch":
         return _start_sbatch(site, request, user, descriptors)
     if not _admit(site, request["job"], request["attempt"], user):
@@ -1013,7 +1098,7 @@ def _admit(site: Site, job: str, number: int, user: pwd.struct_passwd) -> bool:
     record = _create(site.control(job, "owner"), f"{user.pw_uid} {user.pw_name}".encode(), gid)
     if record is not None:
         os.close(record)
-    if owner_of(site, job).pw_uid != user.pw_uid:
+    if owner_of(site, job)[0] != user.pw_uid:
         raise Refused(f"job {job} belongs to somebody else", "owner")
     for earlier in attempts_of(site, job):
         if earlier != number and is_alive(site, job, earlier):
@@ -1021,6 +1106,9 @@ def _admit(site: Site, job: str, number: int, user: pwd.struct_passwd) -> bool:
     _make_attempt(site, job, number)
     if os.path.exists(site.control(job, str(number), "node0", "claim.json")):
         return False
+    # Renamed where a full disk takes no stop.json.
+    ready = site.control(job, str(number), "stop.ready.json")
+    _write(ready, _stop_text("stopped"), gid, lasting=False)
     _make_folder(site.job(job), 0, 0, 0o711)
     for path in (
         os.path.join(site.state, "users", str(user.pw_uid)),
@@ -1083,6 +1171,8 @@ class Keeper:
         self._words = b""
         self._is_killed = False
         self._stops = 0
+        self._ranks_run = False
+        """Whether that is still to be written down."""
         self.has_told = False
         """Whether whoever asked knows who has the attempt."""
 
@@ -1134,7 +1224,7 @@ class Keeper:
     def _hear_signals(self) -> int:
         wake, end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(end, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
             signal.signal(number, lambda _number, _frame: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return wake
@@ -1169,6 +1259,8 @@ class Keeper:
                         break
                 os.close(handle)
                 return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            if self._ranks_run:
+                self._note_ranks()
             if wake in ready:
                 self._heed(os.read(wake, 4096), pid, channel)
             if self._is_killed or self._left_s() <= 0:
@@ -1177,11 +1269,13 @@ class Keeper:
     def _left_s(self) -> float:
         """Until it is to be killed, or looked at again."""
         kill_at = self._request["kill_at"]
+        most_s = 1.0 if self._ranks_run else 3600.0
         if kill_at is None or self._is_killed:
-            return 3600.0
-        return max(0.0, min(kill_at - time.time(), 3600.0))
+            return most_s
+        return max(0.0, min(kill_at - time.time(), most_s))
 
     def _heed(self, signals: bytes, pid: int, channel: socket.socket) -> None:
+        self._is_killed = self._is_killed or signal.SIGUSR1 in signals
         if signal.SIGTERM in signals:
             self._pass_stop_on(channel)
         if signal.SIGCHLD in signals:
@@ -1202,18 +1296,27 @@ class Keeper:
         """One message: R, the ranks run; W, its last words. Whether there may be more."""
         try:
             heard = channel.recv(MOST_SAID + 2)
-        except BlockingIOError:
-            return False
         except OSError:
             return False
         if heard[:1] == b"R":
-            ranks = os.path.join(self._control, "node0", "ranks.json")
-            if not os.path.exists(ranks):
-                _write(ranks, b"{}", self._server[1])
-                self._hint()
+            self._ranks_run = True
+            self._note_ranks()
         elif heard[:1] == b"W" and len(heard) <= MOST_SAID + 1:
             self._words = heard[1:]
         return bool(heard)
+
+    def _note_ranks(self) -> None:
+        """Once there is room for it: a full disk is no reason to let go of a job."""
+        ranks = os.path.join(self._control, "node0", "ranks.json")
+        try:
+            if not os.path.exists(ranks):
+                _write(ranks, b"{}", self._server[1])
+                self._hint()
+        except OSError as error:
+            if error.errno not in _PASSING:
+                raise
+        else:
+            self._ranks_run = False
 
     def _pass_stop_on(self, channel: socket.socket) -> None:
         try:
@@ -1254,7 +1357,7 @@ class Keeper:
                 )
                 return
             except OSError as error:
-                if error.errno not in (*_FULL, errno.EIO):
+                if error.errno not in _PASSING:
                     raise
                 # A full disk: the attempt has ended when that can be written down.
                 time.sleep(1.0)
@@ -1423,11 +1526,12 @@ def _place(given: list[int]) -> None:
     os.closerange(3 + len(given), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def _start_beside(site: Site, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+def _start_beside(
+    site: Site, request: dict[str, Any], user: pwd.struct_passwd, descriptors: list[int]
+) -> dict[str, Any]:
     """Run the launcher next to a living attempt: in its namespace and cgroup, as its user."""
     job, number = request["job"], request["attempt"]
-    user = owner_of(site, job)
-    if user.pw_uid != request["uid"]:
+    if owner_of(site, job)[0] != user.pw_uid:
         raise Refused(f"job {job} belongs to somebody else", "owner")
     group = group_of(site, job, number)
     if not is_alive(site, job, number) or not group.pids():
@@ -1495,10 +1599,12 @@ def send_signal(site: Site, request: dict[str, Any]) -> dict[str, Any]:
     folder = site.control(job, str(number))
     if not os.path.isdir(folder):
         raise Refused(f"job {job} has no attempt {number}", "no-job")
+    number_sent = signal.SIGTERM
     if request["why"] == "lost" or not os.path.exists(f"{folder}/stop.json"):
-        _write(
-            f"{folder}/stop.json", json.dumps({"why": request["why"]}).encode(), site.server_ids[1]
-        )
+        is_written = _write_stop(folder, request["why"], site.server_ids[1])
+        if request["why"] == "lost" and not is_written:
+            # What needs no room on a disk.
+            number_sent = signal.SIGUSR1
     if not is_alive(site, job, number):
         return {"alive": False}
     with open(f"{folder}/node0/claim.json", encoding="ascii") as file:
@@ -1506,8 +1612,25 @@ def send_signal(site: Site, request: dict[str, Any]) -> dict[str, Any]:
     with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         handle = os.pidfd_open(keeper["pid"])
         if identity(keeper["pid"]) == keeper:
-            signal.pidfd_send_signal(handle, signal.SIGTERM)
+            signal.pidfd_send_signal(handle, number_sent)
     return {"alive": True}
+
+
+def _stop_text(why: str) -> bytes:
+    return json.dumps({"why": why}).encode()
+
+
+def _write_stop(folder: str, why: str, gid: int) -> bool:
+    """False where there is no room: then the one that was written beforehand takes its place."""
+    try:
+        _write(f"{folder}/stop.json", _stop_text(why), gid)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(f"{folder}/stop.ready.json", f"{folder}/stop.json")
+        return False
+    return True
 
 
 def end_lost(site: Site, request: dict[str, Any]) -> dict[str, Any]:
@@ -1543,23 +1666,27 @@ def end_lost(site: Site, request: dict[str, Any]) -> dict[str, Any]:
 
 def files(site: Site, request: dict[str, Any], connection: socket.socket) -> None:
     """Answered by a child that has become the user."""
-    work = {"open": _open_files, "list": _list_files, "size": _count_bytes}[request["op"]]
-    user = owner_of(site, request["job"])
-    what = f"files of {request['job']}"
-    _as_user(user, what, lambda: work(site, request, connection), FILES_LIMIT_S)
+    work = {"open": _open_files, "list": _list_files, "size": _size, "kept": _kept}[request["op"]]
+    uid, name = owner_of(site, request["job"])
+    user, what = account(site, name, uid), f"files of {request['job']}"
+    limit_s = SIZE_LIMIT_S if request["op"] in ("size", "kept") else FILES_LIMIT_S
+    _as_user(lambda: drop(user), what, lambda: work(site, request, connection), limit_s)
 
 
 def remove(site: Site, request: dict[str, Any]) -> dict[str, Any]:
-    """Emptied as the user, removed as root."""
+    """Emptied as the user, removed as root; whoever that was may be gone from the machine."""
     job = request["job"]
-    user = owner_of(site, job)
+    uid, _ = owner_of(site, job)
+    check_person(site, uid)
     if any(is_alive(site, job, number) for number in attempts_of(site, job)):
         raise Refused(f"job {job} has not ended", "busy")
     for name in ("work", "tmp"):
         path = site.job(job, name)
         if os.path.isdir(path):
-            limit_s = REMOVE_LIMIT_S - 60
-            _as_user(user, f"removal of {job}", lambda path=path: empty(path), limit_s)
+            what, limit_s = f"removal of {job}", REMOVE_LIMIT_S - 60
+            # One at a time for each user, and it has to come to an end.
+            memory = 4 * MOST_MEMORY
+            _as_user(lambda: drop_to_uid(uid), what, lambda path=path: empty(path), limit_s, memory)
             os.rmdir(path)
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(site.job(job))
@@ -1577,14 +1704,13 @@ def sweep(site: Site, request: dict[str, Any], descriptors: list[int]) -> dict[s
         raise Refused("site.toml does not allow a sweep: sweep = true", "sweep")
     pid = _process_of(descriptors[0])
     uid = os.stat(f"/proc/{pid}").st_uid
-    if not site.uid_min <= uid <= site.uid_max or uid == site.server_ids[0]:
-        raise Refused(f"process {pid} is not of a person (uid {uid})", "account")
+    check_person(site, uid)
     if _is_of_job(pid):
         raise Refused(f"process {pid} belongs to a job", "job")
     number = signal.SIGKILL if request["hard"] else signal.SIGTERM
-    what = f"sweep of {pid}"
+    user, what = pwd.getpwuid(uid), f"sweep of {pid}"
     _as_user(
-        pwd.getpwuid(uid), what, lambda: _end_holder(pid, descriptors[0], number), WORK_LIMIT_S
+        lambda: drop(user), what, lambda: _end_holder(pid, descriptors[0], number), WORK_LIMIT_S
     )
     audit(f"{what} of uid {uid}: {number.name}")
     return {}
@@ -1646,7 +1772,9 @@ def answer(site_path: str, connection: socket.socket) -> None:
         check_descriptors(request, descriptors)
         site = read_site(site_path)
         longer = {"remove": REMOVE_LIMIT_S, "files": FILES_LIMIT_S + WORK_LIMIT_S}
-        signal.setitimer(signal.ITIMER_REAL, longer.get(request["do"], 2 * WORK_LIMIT_S))
+        longer |= dict.fromkeys(("size", "kept"), SIZE_LIMIT_S + WORK_LIMIT_S)
+        limit_s = longer.get(request.get("op", ""), longer.get(request["do"], 2 * WORK_LIMIT_S))
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
         if request["do"] == "files":
             files(site, request, connection)
         else:

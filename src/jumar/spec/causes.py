@@ -77,6 +77,7 @@ class Cause(StrEnum):
     DIRECTORY_GONE = "directory-gone"
     RESULT_UNREADABLE = "result-unreadable"
     NO_RESULT = "no-result"
+    ACCOUNT_GONE = "account-gone"
     # What the platform itself did or could not do.
     START_REFUSED = "start-refused"
     START_FAILS = "start-fails"
@@ -159,6 +160,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.DIRECTORY_GONE: (("folder",),),
     Cause.RESULT_UNREADABLE: (("error",),),
     Cause.NO_RESULT: ((),),
+    Cause.ACCOUNT_GONE: (("user",),),
     Cause.START_REFUSED: (("error",),),
     # `limit_s`: of an attempt that is still to be started, for how long that is tried.
     Cause.START_FAILS: (("error",), ("error", "limit_s")),

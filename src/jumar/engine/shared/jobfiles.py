@@ -13,6 +13,7 @@ from io import FileIO
 from itertools import islice
 from pathlib import Path
 
+from jumar.engine.files import Taken
 from jumar.engine.shared.files import Roots
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.errors import HomeUnusable, JobFileNotFound, LogNotFound
@@ -28,6 +29,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,2}")
 _LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
 _MOST_ENTRIES = 10_000
 _ASIDE = ".removed-"
+_BLOCK_BYTES = 512
 PLATFORM = frozenset({"attempts", "job.json"})
 """What the platform keeps in a job directory: requests, claims and keys are not the job's results."""
 _NO_LOG = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
@@ -38,6 +40,8 @@ _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAM
 
 class SharedFiles:
     """Implements `engine.files.JobFiles`; thread-safe."""
+
+    is_sealed = True
 
     def __init__(
         self, folder: Path, roots: Roots | None = None, mounts: Mounts = NO_MOUNTS
@@ -129,7 +133,7 @@ class SharedFiles:
         path = JobDir(str(self.directory(job_id)), 0).trial
         return path if os.path.exists(path) else None
 
-    def taken(self, job_id: str) -> int:
+    def taken(self, job_id: str) -> Taken:
         """Each file once, however many names it has; one descriptor is open, however deep a folder is."""
         top = str(self.directory(job_id))
         waiting, seen = [top], dict[int, int]()
@@ -145,7 +149,11 @@ class SharedFiles:
                 waiting += [os.path.join(place, name) for name in _sizes(handle, seen)]
             finally:
                 os.close(handle)
-        return sum(seen.values())
+        return Taken(sum(seen.values()) * _BLOCK_BYTES)
+
+    def kept(self, job_id: str) -> Taken:
+        """Nothing: those who share a server of one person share its caches."""
+        return Taken(0)
 
     def set_aside(self, job_id: str) -> None:
         """Rename the job directory."""
@@ -205,7 +213,7 @@ def _delete(path: Path) -> None:
 
 
 def _sizes(folder: int, seen: dict[int, int]) -> list[str]:
-    """Note the size of each file in an open folder; the names of the folders in it."""
+    """Note the blocks of each file in an open folder; the names of the folders in it."""
     below: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -215,5 +223,5 @@ def _sizes(folder: int, seen: dict[int, int]) -> list[str]:
             # Gone again meanwhile.
             with contextlib.suppress(FileNotFoundError):
                 found = entry.stat(follow_symlinks=False)
-                seen[found.st_ino] = found.st_size
+                seen[found.st_ino] = found.st_blocks
     return below

@@ -14,7 +14,7 @@ from jumar.errors import EngineFailed
 from jumar.launch.jobdir.trouble import trouble_with
 
 ANSWER_LIMIT_S = 20.0
-REMOVE_LIMIT_S = 900.0
+_LIMITS_S = {"remove": 900.0, "size": 120.0, "kept": 120.0}
 _MOST_BYTES = 65536
 _MOST_DESCRIPTORS = 64
 _DISK = {"full": errno.ENOSPC, "closed": errno.EACCES}
@@ -55,7 +55,7 @@ class Root:
     ) -> Generator[tuple[dict[str, Any], list[int]]]:
         """Its answer and the descriptors in it, which are closed in the end: who keeps one copies it."""
         request = json.dumps({"v": 1, "do": verb, **fields}).encode()
-        limit_s = REMOVE_LIMIT_S if verb == "remove" else ANSWER_LIMIT_S
+        limit_s = _LIMITS_S.get(str(fields.get("op", verb)), ANSWER_LIMIT_S)
         found: list[int] = []
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:

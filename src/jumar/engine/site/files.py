@@ -14,6 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from jumar.engine.files import Taken
 from jumar.engine.shared.files import Roots
 from jumar.engine.shared.jobfiles import PLATFORM, SharedFiles
 from jumar.engine.site.asking import Root, RootRefused
@@ -30,6 +31,9 @@ _MOST_STATUS_BYTES = 1 << 17
 
 class RootFiles(SharedFiles):
     """Implements `engine.files.JobFiles`; thread-safe."""
+
+    # A user may write to her own folders at any time.
+    is_sealed = False
 
     def __init__(self, state: Path, home: Path, roots: Roots, root: Root) -> None:
         """`state`: the site's folder; `home`: the server's, where removals are noted."""
@@ -155,11 +159,19 @@ class RootFiles(SharedFiles):
         with opened:
             return status_of(os.pread(opened.fileno(), _MOST_STATUS_BYTES, 0))
 
-    def taken(self, job_id: str) -> int:
-        """As its user counts it."""
+    def taken(self, job_id: str) -> Taken:
+        """As its user counts it, with its /tmp."""
+        return self._counted(job_id, "size")
+
+    def kept(self, job_id: str) -> Taken:
+        """Caches of inputs and environments."""
+        return self._counted(job_id, "kept")
+
+    def _counted(self, job_id: str, op: str) -> Taken:
         if not self._has_started(job_id):
-            return 0
-        return int(self._root.ask("files", job=job_id, op="size", paths=["."])["bytes"])
+            return Taken(0)
+        found = self._root.ask("files", job=job_id, op=op, paths=["."])
+        return Taken(int(found["bytes"]), str(found["unseen"]))
 
     def set_aside(self, job_id: str) -> None:
         """A note: only root can move the files."""

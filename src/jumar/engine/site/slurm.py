@@ -7,6 +7,7 @@ job's own user has submitted it: a comment can be written by anybody."""
 import contextlib
 import json
 import logging
+import math
 import os
 import re
 import socket
@@ -21,6 +22,7 @@ from jumar.engine.base import Attempt, Observation, StartHindered
 from jumar.engine.shared.files import Roots, Stages, job_values, request_values
 from jumar.engine.site.asking import Root, RootRefused, readable
 from jumar.engine.site.files import RootFiles
+from jumar.engine.site.per_user import NotYet, PerUser
 from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import LIMIT_S, Row, Slurm, missing
 from jumar.engine.slurm.engine import SlurmEngine
@@ -33,6 +35,7 @@ from jumar.launch.jobdir.trouble import Trouble
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
 from jumar.launch.slurm.batch import files_of
 from jumar.root.program import Site
+from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobFile, Plan
 from jumar.spec.states import AttemptState
@@ -48,6 +51,8 @@ _MOST_WORDS = 500
 _LAST_NS = 253_402_300_799 * 10**9
 """Of the year 9999: a user may give a file any time."""
 _ANSWER_LIMIT_S = LIMIT_S + 15.0
+GONE_LIMIT_S = 900.0
+"""So long a job waits for its user to have an account again."""
 
 
 class Account(Protocol):
@@ -95,6 +100,9 @@ class SiteSlurmEngine(SlurmEngine):
         self._account_of = account_of
         self._names: dict[str, str] = {}
         """Who may have submitted which job."""
+        self._gone: dict[tuple[str, int], float] = {}
+        """Since when there is no account to look at an attempt with."""
+        self._starts, self._reads = PerUser(), PerUser()
         read = home / "slurm"
         super().__init__(
             home, slurm=slurm, stages=stages, poll_s=poll_s, can_look=False, roots=Roots(read)
@@ -122,6 +130,11 @@ class SiteSlurmEngine(SlurmEngine):
             return
         account = self._account_of(attempt.user)
         self._names[attempt.job_id] = account.name
+        what = ("start", attempt.job_id, attempt.number)
+        self._starts.do(account.name, what, lambda: self._submit(attempt, account))
+
+    def _submit(self, attempt: Attempt, account: Account) -> None:
+        directory = self._roots.of(attempt)
         # A request says that somebody was here before, and may have submitted it.
         before = self._row(attempt) if os.path.exists(directory.request) else None
         if before is not None:
@@ -198,9 +211,35 @@ class SiteSlurmEngine(SlurmEngine):
         """How the attempts stand now."""
         attempts = list(attempts)
         known = [attempt for attempt in attempts if self._is_known(attempt)]
+        by_user: dict[str, list[Attempt]] = {}
         for attempt in known:
+            by_user.setdefault(self._names[attempt.job_id], []).append(attempt)
+        for user, own in by_user.items():
+            # Nothing is known anew; what was is good still.
+            with contextlib.suppress(NotYet):
+                self._reads.do(user, "read", lambda own=own: self._read_all(own))
+        return super().observe(known) + self._given_up(attempts)
+
+    def _read_all(self, attempts: list[Attempt]) -> None:
+        for attempt in attempts:
             self._read_what_is_told(attempt)
-        return super().observe(known)
+
+    def _given_up(self, attempts: list[Attempt]) -> list[Observation]:
+        """Those of accounts that are gone for good. Nobody can cancel them but who runs the cluster."""
+        long_ago = time.monotonic() - GONE_LIMIT_S
+        return [
+            Observation(
+                job_id=attempt.job_id,
+                number=attempt.number,
+                state=AttemptState.LOST,
+                handle=attempt.handle,
+                cause=Cause.ACCOUNT_GONE,
+                values={"user": attempt.user},
+                finished_at=time.time(),
+            )
+            for attempt in attempts
+            if self._gone.get((attempt.job_id, attempt.number), math.inf) < long_ago
+        ]
 
     def _is_known(self, attempt: Attempt) -> bool:
         """Whether it can be told which rows are the attempt's. An account that is gone, or that nobody can
@@ -210,7 +249,11 @@ class SiteSlurmEngine(SlurmEngine):
                 self._names[attempt.job_id] = self._account_of(attempt.user).name
             except JumarError as error:
                 logger.info("job %s is not looked at: %s", attempt.job_id, error)
+                if isinstance(error, SubmitRefused):
+                    key = attempt.job_id, attempt.number
+                    self._gone.setdefault(key, time.monotonic())
                 return False
+        self._gone.pop((attempt.job_id, attempt.number), None)
         return True
 
     def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
@@ -263,11 +306,21 @@ class SiteSlurmEngine(SlurmEngine):
         if row is None and not is_new:
             return
         words = [] if row is None else ["scancel", "--state=PENDING", row.id]
-        self._ask(attempt, words, stop=why.value)
-        ask_to_stop(directory, why.value)
+
+        def ask() -> None:
+            self._ask(attempt, words, stop=why.value)
+            ask_to_stop(directory, why.value)
+
+        self._starts.do(
+            self._account_of(attempt.user).name, ("stop", attempt.job_id, attempt.number), ask
+        )
 
     def _cancel(self, attempt: Attempt, ids: list[str]) -> None:
-        _As(lambda words, given: self._ask(attempt, words, given)).cancel(ids, kill=True)
+        slurm = _As(lambda words, given: self._ask(attempt, words, given))
+        what = ("kill", attempt.job_id, attempt.number)
+        self._starts.do(
+            self._account_of(attempt.user).name, what, lambda: slurm.cancel(ids, kill=True)
+        )
 
     def start_beside(self, attempt: Attempt) -> socket.socket:
         """Not yet."""

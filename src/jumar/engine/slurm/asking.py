@@ -16,15 +16,24 @@ _AWAY = re.compile(
     r"i/o error|transport endpoint|munge|protocol authentication|slurm controller",
     re.IGNORECASE,
 )
-_COLUMNS = (
-    *("JobID:20", "State:24", "Reason:64", "Comment:128", "NodeList:64"),
-    *("Partition:64", "QOS:64", "Account:64", "UserName:64"),
-)
+_COLUMNS = {
+    "JobID": 20,
+    "State": 24,
+    "Reason": 64,
+    "NodeList": 64,
+    "Partition": 64,
+    "QOS": 64,
+    "Account": 64,
+    "UserName": 64,
+    # Last: whoever submits a job may write anything into it, ends of lines and signs of ours too.
+    "Comment": 128,
+}
+"""By their widths in bytes, to which Slurm fills them up and cuts them."""
+_BEFORE_COMMENT = sum(_COLUMNS.values()) - _COLUMNS["Comment"]
 _LIMITS = {
     "qos": ("Name", "MaxTRESPU", "MaxJobsPU", "MaxSubmitPU", "MaxTRES", "MaxWall", "GrpTRES", "GrpJobs"),
     "association": ("Account", "GrpTRES", "GrpJobs", "MaxJobs", "MaxTRES", "MaxWall"),
 }  # fmt: skip
-_SEPARATOR = "|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,8 @@ class Slurm:
         if done.returncode == 0:
             return done.stdout.strip().partition(";")[0]
         said = _words(done.stderr)
-        if _AWAY.search(said):
+        # One that was killed, or says nothing, has not been told no.
+        if _AWAY.search(said) or done.returncode < 0 or not done.stderr.strip():
             raise EngineFailed(f"Slurm does not answer: {said}")
         raise SubmitRefused(f"Slurm refuses the job: {said}", hint="sinfo; jumar run --dry-run")
 
@@ -81,7 +91,7 @@ class Slurm:
 
     def rows(self, name: str | None = None) -> list[Row]:
         """All jobs of ours, ended ones too as long as Slurm knows them; EngineFailed: nobody knows."""
-        columns = ",".join(f"{column}{_SEPARATOR}" for column in _COLUMNS)
+        columns = ",".join(f"{name}:{width}" for name, width in _COLUMNS.items())
         words = ["squeue", "--noheader", "--states=all", f"--Format={columns}"]
         if name is not None:
             words.append(f"--name={name}")
@@ -206,12 +216,30 @@ def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_rows(text: str) -> list[Row]:
-    """The lines of squeue that are about jobs of ours."""
+    """The lines of squeue that are about jobs of ours. One that is no longer than a comment is the rest of a
+    comment with several lines: it could say anything of anybody's job."""
     rows: list[Row] = []
-    for line in text.splitlines():
-        fields = [field.strip() for field in line.split(_SEPARATOR)]
-        if len(fields) > len(_COLUMNS) and fields[3].startswith("jumar:"):
-            rows.append(Row(*fields[: len(_COLUMNS)]))
+    for line in text.encode().split(b"\n"):
+        if len(line) <= _BEFORE_COMMENT:
+            continue
+        found, start = dict[str, str](), 0
+        for name, width in _COLUMNS.items():
+            found[name] = line[start : start + width].decode("utf-8", "replace").strip()
+            start += width
+        if found["Comment"].startswith("jumar:"):
+            rows.append(
+                Row(
+                    id=found["JobID"],
+                    state=found["State"],
+                    reason=found["Reason"],
+                    comment=found["Comment"],
+                    nodes=found["NodeList"],
+                    partition=found["Partition"],
+                    qos=found["QOS"],
+                    account=found["Account"],
+                    user=found["UserName"],
+                )
+            )
     return rows
 
 

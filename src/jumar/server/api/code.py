@@ -64,10 +64,13 @@ async def _receive(request: Request, site: Site, user: str, digest: str | None) 
     if whole_number(declared, most=MOST_BYTES) is None:
         raise too_large(MOST_BYTES)
     async with site.uploads.place(user):
-        incoming = await run_in_threadpool(site.service.archives.begin, digest)
+        await run_in_threadpool(site.service.disk.check, user, int(declared))
+        incoming = await run_in_threadpool(site.service.archives.begin, digest, user)
         try:
             async for block in in_blocks(request.stream(), _BLOCK_BYTES):
                 await run_in_threadpool(incoming.write, block)
-            return await to_thread.run_sync(incoming.finish, limiter=_looking)
+            kept = await to_thread.run_sync(incoming.finish, limiter=_looking)
+            site.service.code.uploaded(user, incoming.size)
+            return kept
         finally:
             incoming.close()

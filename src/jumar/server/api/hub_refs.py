@@ -31,7 +31,7 @@ def with_hub_files(site: Site, user: UserRecord, spec: JobSpec) -> JobSpec:
     told: dict[str, str] = {}
     if code is not None:
         address, repo = _found(site, user, code)
-        values["code"] = {"archive": _archive(site, repo, address)}
+        values["code"] = {"archive": _archive(site, user.name, repo, address)}
         told[CODE_VARIABLE] = str(address)
     for name, url in named.items():
         if site.unix is None:
@@ -62,7 +62,7 @@ def _found(site: Site, user: UserRecord, text: str) -> tuple[Address, RepoRecord
     return pinned(address, commit), repo
 
 
-def _archive(site: Site, repo: RepoRecord, address: Address) -> str:
+def _archive(site: Site, user: str, repo: RepoRecord, address: Address) -> str:
     with closing(site.hub.checkouts.archive(repo, address.revision, address.path)) as file:
         hashed = sha256()
         for block in iter(lambda: file.read(_BLOCK_BYTES), b""):
@@ -70,5 +70,5 @@ def _archive(site: Site, repo: RepoRecord, address: Address) -> str:
         digest = hashed.hexdigest()
         if not site.service.archives.has(digest):
             file.seek(0)
-            site.service.archives.receive(digest, iter(lambda: file.read(_BLOCK_BYTES), b""))
+            site.service.archives.receive(digest, iter(lambda: file.read(_BLOCK_BYTES), b""), user)
     return digest

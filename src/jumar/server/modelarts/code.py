@@ -42,7 +42,7 @@ def take_code(site: Site, user: str, url: str) -> StoredCode:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         if not site.service.archives.has(digest):
             file.seek(0)
-            site.service.archives.receive(digest, iter(lambda: file.read(_BLOCK_BYTES), b""))
+            site.service.archives.receive(digest, iter(lambda: file.read(_BLOCK_BYTES), b""), user)
     return StoredCode(digest, frozenset(entries))
 
 

@@ -143,7 +143,11 @@ def _site(
     hub = Hub(
         database,
         settings.home,
-        HubLimits(settings.hub_plain_kb << 10, quota_bytes=settings.hub_quota_gb * 10**9),
+        HubLimits(
+            settings.hub_plain_kb << 10,
+            quota_bytes=settings.hub_quota_gb * 10**9,
+            disk_bytes=settings.disk_quota_gb * 10**9,
+        ),
         _upstream(settings),
     )
     engines = engines_of(
@@ -175,6 +179,7 @@ def _site(
         on_warning=notices.sweep_ahead,
         other_bytes=hub.used_bytes,
     )
+    hub.repositories.quota.others = service.disk.beside_repositories
     try:
         if shared is None:
             _write_client(settings.home, accounts, listener)
