@@ -7,7 +7,7 @@ import os
 import pkgutil
 import re
 import time
-from typing import List, Optional, Tuple
+from typing import List, Optional, Pattern, Tuple
 
 from jumar.launch.processes.spawn import open_log
 
@@ -33,6 +33,7 @@ _OPENS = _words("opens")
 _LOST_PEER = _words("lost-peer")
 _COLLECTIVES = frozenset(_words("collective"))
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')
+_TRACED = re.compile(r'File "(.+)", line (\d+), in (\S+)')
 _ASKED = _words("asked")
 _ACCUSES = tuple(map(re.compile, _words("accuses")))
 _DISK_FULL = _words("disk-full")
@@ -135,13 +136,20 @@ def misses_cuda(tail: str) -> bool:
 def stuck_in(lines: List[str]) -> str:
     """Where a rank was when it was made to write down its stacks: a collective, else its own line."""
     # `  File "x.py", line 3 in all_reduce`, the innermost first, of one thread after the other.
-    frames = [_FRAME.search(line) for line in lines]
-    found = [(frame[1], frame[2], frame[3]) for frame in frames if frame is not None]
+    found = _frames(_FRAME, lines)
+    if not found:
+        # Another node's ranks were made to before: this one lost its peers, and says where.
+        found = _frames(_TRACED, lines)[::-1]
     collective = next((name for _, _, name in found if name in _COLLECTIVES), None)
     if collective is not None:
         return collective
     own = [(path, line) for path, line, _ in found if not _is_library(path)]
     return f"{own[0][0]}:{own[0][1]}" if own else "an unknown place"
+
+
+def _frames(form: Pattern[str], lines: List[str]) -> List[Tuple[str, str, str]]:
+    frames = [form.search(line) for line in lines]
+    return [(frame[1], frame[2], frame[3]) for frame in frames if frame is not None]
 
 
 def _is_library(path: str) -> bool:
