@@ -7,7 +7,7 @@ import pytest
 from tests.launch import blame
 from tests.launch.conftest import Launcher
 
-from jumar.launch.faults import stuck_in, LogTail, is_disk_full, is_fault, lost_peer_sign
+from jumar.launch.faults import LogTail, is_disk_full, is_fault, lost_peer_sign, stuck_in
 from jumar.launch.judge import judge
 from jumar.launch.verdict import Summary, Verdict
 
@@ -155,7 +155,10 @@ def test_who_was_at_another_place_than_all_others_is_blamed() -> None:
 
 
 def test_where_a_rank_was_is_also_told_by_what_it_raised_when_its_peers_were_gone() -> None:
-    stacks = ['  File "/x/torch/d.py", line 9 in all_reduce', '  File "/x/train.py", line 3 in step']
+    stacks = [
+        '  File "/x/torch/d.py", line 9 in all_reduce',
+        '  File "/x/train.py", line 3 in step',
+    ]
     raised = [line.replace(" in ", ", in ") for line in reversed(stacks)]
     assert stuck_in(stacks) == stuck_in(raised) == "all_reduce"
     assert stuck_in(["RuntimeError: Connection closed by peer"]) == "an unknown place"

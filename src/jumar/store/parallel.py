@@ -44,9 +44,7 @@ def ahead(action: Callable[[T], R], items: Iterable[T], workers: int) -> Generat
             return
 
 
-def _ahead_in_threads(
-    action: Callable[[T], R], waiting: Iterator[T], workers: int
-) -> Generator[R]:
+def _ahead_in_threads(action: Callable[[T], R], waiting: Iterator[T], workers: int) -> Generator[R]:
     def act(group: list[T]) -> list[R]:
         return [action(item) for item in group]
 

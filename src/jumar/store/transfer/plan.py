@@ -62,9 +62,7 @@ def new_entries(source: Place, target: Place, options: Options) -> Iterator[Entr
             yield entry
 
 
-def make_plan(
-    source: Place, target: Place, options: Options, single: Entry | None = None
-) -> Plan:
+def make_plan(source: Place, target: Place, options: Options, single: Entry | None = None) -> Plan:
     """Compare both sides without changing anything; `single` is the source, if that is known to be one
     file."""
     if _is_same(source.store, target.store) and source.key == target.key:

@@ -1,6 +1,5 @@
 """Carry out a transfer: small files in many threads, then the parts of the big ones."""
 
-import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable
@@ -287,7 +286,9 @@ def copy_entry(
         case HubStore(), FolderStore():
             fetch_from_hub(source, entry, target, key, options, progress)
         case HubStore(), ObjectStore():
-            with tempfile.TemporaryDirectory() as aside:
+            from tempfile import TemporaryDirectory
+
+            with TemporaryDirectory() as aside:
                 here = FolderStore(aside, f"{aside}/")
                 fetch_from_hub(source, entry, here, "file", options, progress)
                 # Its bytes were counted when they came.

@@ -64,7 +64,8 @@ class Encrypted:
         done, size = 0, size or len(buffer)
         while done < size:
             try:
-                done += self._tls.read(size - done, buffer[done:])
+                # With a buffer it gives the number of bytes, whatever its type says.
+                done += int(self._tls.read(size - done, buffer[done:]))
             except ssl.SSLWantReadError:
                 if not self._receive(flags):
                     break

@@ -218,9 +218,8 @@ class Connection:
         plain = socket.create_connection(place, self._timeout_s)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._tls is not None:
-                if self._proxy is not None:
-                    self._open_tunnel(plain, self._proxy)
+            if self._tls is not None and self._proxy is not None:
+                self._open_tunnel(plain, self._proxy)
             # The kernel's own timeouts: Python's would cost another system call for each read.
             plain.settimeout(None)
             limit = struct.pack("ll", int(self._timeout_s), int(self._timeout_s % 1 * 1e6))
