@@ -1,11 +1,29 @@
 """An answer of an HTTP server."""
 
-from typing import TYPE_CHECKING, Dict, List, Optional
-
-if TYPE_CHECKING:
-    from .wire import Connection
+from abc import ABC, abstractmethod
+from typing import Dict, List, Optional
 
 READ_BYTES = 64 * 1024
+
+
+class Source(ABC):
+    """Where the bytes of an answer come from."""
+
+    @abstractmethod
+    def receive_into(self, buffer: memoryview) -> int:
+        """Fill the buffer as far as bytes arrive in time; 0 if the other side has closed."""
+
+    @abstractmethod
+    def line(self) -> bytes:
+        """The next line, without its end."""
+
+    @abstractmethod
+    def free(self) -> None:
+        """The answer has been read."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Nothing more can be read."""
 
 
 class Response:
@@ -13,7 +31,7 @@ class Response:
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: Source,
         status: int,
         headers: Dict[str, str],
         *,

@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Callable, Dict, Generator, Iterable, List, Optional, Union
 
-from .response import READ_BYTES, Response
+from .response import READ_BYTES, Response, Source
 from .route import Proxy, ProxyRefused
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SURELY_OPEN_S = 1.0
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,15})\r?$", re.IGNORECASE | re.MULTILINE)
 
 
-class Connection:
+class Connection(Source):
     """To one host; opened by the first request, kept for the next ones."""
 
     def __init__(
