@@ -70,6 +70,10 @@ class HubStore:
         folders = (str(one["path"]) for one in found if one["type"] == "directory")
         return Listing(files, tuple(f"{path}/" for path in folders))
 
+    def has_objects(self, prefix: str) -> bool:
+        """Whether there is any file below a folder."""
+        return next(self.walk(prefix), None) is not None
+
     def has_folder(self, prefix: str = "") -> bool:
         """Whether there is such a folder."""
         return prefix == "" or bool(self._tree(prefix, "false"))

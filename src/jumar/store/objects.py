@@ -95,6 +95,12 @@ class ObjectStore:
             folders.update(page.prefixes)
         return Listing(tuple(entries), tuple(sorted(folders)))
 
+    def has_objects(self, prefix: str) -> bool:
+        """Whether there is any below a prefix, other than folder markers."""
+        return any(
+            not _is_mark(found) for page in self._pages(prefix, "") for found in page.objects
+        )
+
     def has_folder(self, prefix: str = "") -> bool:
         """Whether a folder exists, as objects or as a marker; without a prefix, the bucket."""
         page = self.call(prefix, lambda: self.s3.page(self.bucket, prefix, limit=1))

@@ -88,9 +88,7 @@ def single_file(source: Place) -> Entry | None:
     """The one file that the source names; None if it is a folder."""
     if source.key == "" or source.key.endswith("/"):
         return None
-    if isinstance(source.store, ObjectStore | HubStore) and _has_any(
-        source.store.walk(source.prefix)
-    ):
+    if isinstance(source.store, ObjectStore | HubStore) and source.store.has_objects(source.prefix):
         return None
     try:
         return source.store.stat(source.key)
@@ -98,10 +96,6 @@ def single_file(source: Place) -> Entry | None:
         if isinstance(source.store, FolderStore) and os.path.isdir(source.store.path(source.key)):
             return None
         raise
-
-
-def _has_any(entries: Iterator[Entry]) -> bool:
-    return next(entries, None) is not None
 
 
 def _plan_one(source: Place, entry: Entry, target: Place, options: Options) -> Plan:

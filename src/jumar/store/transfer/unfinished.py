@@ -49,7 +49,7 @@ class Unfinished:
 
     def parted(self) -> Parted:
         """To be carried."""
-        notes = Notes() if self.state is None else _Journal(self, self._place(self.state))
+        notes = _Counted(self) if self.state is None else _Journal(self, self._place(self.state))
         terms = Terms(
             self.patiently,
             NotFound,
@@ -75,15 +75,26 @@ class Unfinished:
         return state / f"upload-{name}.json"
 
 
-class _Journal(Notes):
+class _Counted(Notes):
+    """Takes back what was counted of bytes that the server has lost."""
+
+    def __init__(self, upload: Unfinished) -> None:
+        self._upload = upload
+        self._before = upload.progress.bytes
+
+    def lost(self) -> None:
+        progress = self._upload.progress
+        progress.add_bytes(self._before - progress.bytes)
+
+
+class _Journal(_Counted):
     """A file in the state folder."""
 
     keeps = True
 
     def __init__(self, upload: Unfinished, path: Path) -> None:
-        self._upload = upload
+        super().__init__(upload)
         self._path = path
-        self._before = upload.progress.bytes
 
     def begun(self) -> Begun | None:
         try:
@@ -116,7 +127,3 @@ class _Journal(Notes):
 
     def resumed(self, size: int) -> None:
         self._upload.progress.resume(size)
-
-    def lost(self) -> None:
-        progress = self._upload.progress
-        progress.add_bytes(self._before - progress.bytes)
