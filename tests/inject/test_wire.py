@@ -1,9 +1,10 @@
 """The HTTP connection of the small S3 client, against servers that answer byte by byte as told."""
 
+import select
 import socket
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -124,7 +125,8 @@ def test_of_many_objects_those_that_do_not_come_are_told_apart() -> None:
     gone = [b"HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\ngone"]
     with answering(good, cut, gone, good) as port:
         client = S3(Endpoint(f"http://127.0.0.1:{port}"))
-        got = list(Many(client, "b", most=1).each(map(Small, "wxyz")))
+        with closing(Many(client, "b", most=1)) as many:
+            got = list(many.each(map(Small, "wxyz")))
     assert [one.key for one in got] == ["w", "x", "y", "z"]
     assert [one.data for one in got] == [b"ok", None, None, b"ok"]
 
@@ -133,4 +135,31 @@ def test_many_requests_end_where_no_server_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     client = S3(Endpoint(f"http://127.0.0.1:{port}"))
-    assert list(Many(client, "b").each(map(Small, "wxyz"))) == []
+    with closing(Many(client, "b")) as many:
+        assert list(many.each(map(Small, "wxyz"))) == []
+
+
+def test_an_answer_is_taken_once_all_of_it_has_arrived() -> None:
+    whole = OK + b"Content-Length: 5\r\n\r\nhello"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = Connection("127.0.0.1", server.getsockname()[1], 30.0)
+        connection.open(1 << 16)
+        other = server.accept()[0]
+        with other:
+            assert connection.is_quiet()
+            for end in range(1, len(whole)):
+                other.sendall(whole[end - 1 : end])
+                _wait_until_readable(connection)
+                assert not connection.has_answered()
+            other.sendall(whole[-1:])
+            _wait_until_readable(connection)
+            assert connection.has_answered()
+            assert connection.answer("GET").read(100) == b"hello"
+        _wait_until_readable(connection)
+        assert not connection.is_quiet()
+
+
+def _wait_until_readable(connection: Connection) -> None:
+    waiting = select.poll()
+    waiting.register(connection, select.POLLIN)
+    assert waiting.poll(30_000)

@@ -124,14 +124,14 @@ class Run:
         """Until that many nodes train together."""
 
         def is_so() -> bool:
+            gone = [node for node, running in self._running.items() if running.poll() is not None]
+            assert not gone, (
+                f"nodes {gone} ended: {[self._running[node].communicate() for node in gone]}"
+            )
             with suppress(OSError):
                 return (self._folder / "world").read_text().split()[:1] == [str(size)]
             return False
 
-        gone = [node for node, running in self._running.items() if running.poll() is not None]
-        assert not gone, (
-            f"nodes {gone} ended: {[self._running[node].communicate() for node in gone]}"
-        )
         wait_for(is_so, f"{size} nodes train")
 
     def forget_world(self) -> None:

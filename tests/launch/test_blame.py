@@ -7,7 +7,7 @@ import pytest
 from tests.launch import blame
 from tests.launch.conftest import Launcher
 
-from jumar.launch.faults import LogTail, is_disk_full, is_fault, lost_peer_sign
+from jumar.launch.faults import LogTail, is_disk_full, is_fault, lost_peer_sign, stuck_in
 from jumar.launch.judge import judge
 from jumar.launch.verdict import Summary, Verdict
 
@@ -152,3 +152,24 @@ def test_who_was_at_another_place_than_all_others_is_blamed() -> None:
     odd = failure(9, PEER, math.inf)
     verdict = judge([*same, odd], [Summary(0, [])], {}, restarts_left=0, nodes=1)
     assert verdict.rank == 9
+
+
+def test_where_a_rank_was_is_also_told_by_what_it_raised_when_its_peers_were_gone() -> None:
+    stacks = [
+        '  File "/x/torch/d.py", line 9 in all_reduce',
+        '  File "/x/train.py", line 3 in step',
+    ]
+    raised = [line.replace(" in ", ", in ") for line in reversed(stacks)]
+    assert stuck_in(stacks) == stuck_in(raised) == "all_reduce"
+    assert stuck_in(["RuntimeError: Connection closed by peer"]) == "an unknown place"
+    assert stuck_in(['  File "/x/train.py", line 1, in <module>', raised[0]]) == "/x/train.py:3"
+
+
+def test_a_rank_of_whom_nothing_is_known_is_not_whom_the_others_wait_for() -> None:
+    hung = [(0, "all_reduce"), (1, "an unknown place"), (2, "broadcast"), (3, "all_reduce")]
+    summary = Summary(0, [])._replace(hung=hung, limit_s=3)
+    verdict = judge([], [summary], {}, restarts_left=0, nodes=1)
+    assert verdict.rank == 2
+    assert verdict.reason.endswith(
+        ": rank 2 in broadcast; ranks 0, 3 in all_reduce; rank 1 in an unknown place"
+    )

@@ -7,7 +7,7 @@ import os
 import pkgutil
 import re
 import time
-from typing import List, Optional, Tuple
+from typing import List, Optional, Pattern, Tuple
 
 from jumar.launch.processes.spawn import open_log
 
@@ -16,6 +16,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 _MOST_BYTES = 65536
 _MOST_LINES = 40
+UNKNOWN_PLACE = "an unknown place"
 _LINES_OF_A_FAULT = 6
 """What follows is often another matter."""
 _ANOTHER_MATTER = re.compile(
@@ -33,6 +34,7 @@ _OPENS = _words("opens")
 _LOST_PEER = _words("lost-peer")
 _COLLECTIVES = frozenset(_words("collective"))
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')
+_TRACED = re.compile(r'File "(.+)", line (\d+), in (\S+)')
 _ASKED = _words("asked")
 _ACCUSES = tuple(map(re.compile, _words("accuses")))
 _DISK_FULL = _words("disk-full")
@@ -135,13 +137,19 @@ def misses_cuda(tail: str) -> bool:
 def stuck_in(lines: List[str]) -> str:
     """Where a rank was when it was made to write down its stacks: a collective, else its own line."""
     # `  File "x.py", line 3 in all_reduce`, the innermost first, of one thread after the other.
-    frames = [_FRAME.search(line) for line in lines]
-    found = [(frame[1], frame[2], frame[3]) for frame in frames if frame is not None]
-    collective = next((name for _, _, name in found if name in _COLLECTIVES), None)
-    if collective is not None:
-        return collective
-    own = [(path, line) for path, line, _ in found if not _is_library(path)]
-    return f"{own[0][0]}:{own[0][1]}" if own else "an unknown place"
+    stacks = _frames(_FRAME, lines)
+    # Where another node's ranks were made to before, this one lost its peers, and raised there.
+    raised = _frames(_TRACED, lines)[::-1]
+    for _, _, name in (*stacks, *raised):
+        if name in _COLLECTIVES:
+            return name
+    own = [(path, line) for path, line, _ in (*stacks, *raised) if not _is_library(path)]
+    return f"{own[0][0]}:{own[0][1]}" if own else UNKNOWN_PLACE
+
+
+def _frames(form: Pattern[str], lines: List[str]) -> List[Tuple[str, str, str]]:
+    frames = [form.search(line) for line in lines]
+    return [(frame[1], frame[2], frame[3]) for frame in frames if frame is not None]
 
 
 def _is_library(path: str) -> bool:

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from jumar.launch.faults import accused_in, goes_on, own_place
+from jumar.launch.faults import UNKNOWN_PLACE, accused_in, goes_on, own_place
 from jumar.launch.jobdir.news import Values
 from jumar.launch.processes.supervise import RUN_AGAIN
 from jumar.launch.verdict import NO_ANSWER, NODE_LOST, Summary, Verdict, node_lost, who
@@ -125,7 +125,8 @@ def _hang(hung: Sequence[Tuple[int, int, str]], limit_s: float) -> Verdict:
     by_place: Dict[str, List[Tuple[int, int]]] = {}
     for node, rank, place in hung:
         by_place.setdefault(place, []).append((rank, node))
-    where = sorted(by_place.items(), key=lambda item: len(item[1]))
+    # Of whom nothing is known it is not known to be elsewhere either.
+    where = sorted(by_place.items(), key=lambda item: (item[0] == UNKNOWN_PLACE, len(item[1])))
     words = "; ".join(f"{_ranks([rank for rank, _ in ranks])} in {place}" for place, ranks in where)
     reason = f"no rank has done anything for {limit_s:g} s: {words}"
     made = Verdict("failed", "hang", reason, NO_ANSWER)

@@ -2,7 +2,6 @@
 revision is at when it is first asked."""
 
 import hashlib
-import http.client
 import json
 import re
 import socket
@@ -12,12 +11,15 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 from urllib.parse import quote, urlsplit
 
 from jumar.errors import BadInput, NotFound
 from jumar.store.base import Entry, Listing
 from jumar.store.errors import Damaged, StoreAway
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 SCHEME = "hub"
 Reach = Callable[[], tuple[socket.socket, str]]
@@ -67,6 +69,10 @@ class HubStore:
         files = tuple(self._entry(one) for one in found if one["type"] == "file")
         folders = (str(one["path"]) for one in found if one["type"] == "directory")
         return Listing(files, tuple(f"{path}/" for path in folders))
+
+    def has_objects(self, prefix: str) -> bool:
+        """Whether there is any file below a folder."""
+        return next(self.walk(prefix), None) is not None
 
     def has_folder(self, prefix: str = "") -> bool:
         """Whether there is such a folder."""
@@ -185,16 +191,19 @@ class HubStore:
             return cast("dict[str, Any]", json.loads(self._part(answer)))
 
     @contextmanager
-    def _get(self, address: str, headers: dict[str, str]) -> Generator[http.client.HTTPResponse]:
+    def _get(self, address: str, headers: dict[str, str]) -> "Generator[HTTPResponse]":
+        # Late: it takes as long to import as all else that a copy between folders needs.
+        from http.client import HTTPConnection, HTTPException
+
         wire, token = self._server.reach()
         wire.settimeout(_LIMIT_S)
-        with closing(http.client.HTTPConnection(self._server.host)) as connection:
+        with closing(HTTPConnection(self._server.host)) as connection:
             connection.sock = wire
             own = {"Authorization": f"Bearer {token}"} if token else {}
             try:
                 connection.request("GET", address, headers={**headers, **own})
                 answer = connection.getresponse()
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, HTTPException) as error:
                 raise self._broke_off(error) from error
             # What fails from here on may be the disk that it is written to.
             with answer:
@@ -202,16 +211,18 @@ class HubStore:
                     raise self._refused(answer)
                 yield answer
 
-    def _part(self, answer: http.client.HTTPResponse, most: int | None = None) -> bytes:
+    def _part(self, answer: "HTTPResponse", most: int | None = None) -> bytes:
+        from http.client import HTTPException
+
         try:
             return answer.read(most)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise self._broke_off(error) from error
 
     def _broke_off(self, error: Exception) -> StoreAway:
         return StoreAway(f"{self.name[:-1]}: the server broke off: {error}")
 
-    def _refused(self, answer: http.client.HTTPResponse) -> Exception:
+    def _refused(self, answer: "HTTPResponse") -> Exception:
         try:
             words = str(json.loads(self._part(answer, 1 << 16))["error"])
         except (ValueError, KeyError, TypeError):

@@ -17,14 +17,17 @@ from jumar.inject.moxing_path.jumar_s3 import (
     Crew,
     Endpoint,
     Found,
+    More,
     Page,
+    Patience,
     S3Error,
     Tag,
     copy_inside,
     pages,
 )
 from jumar.store.base import Entry, Listing
-from jumar.store.errors import NETWORK, explain_network, explain_s3
+from jumar.store.errors import NETWORK, explain_network, explain_s3, patiently
+from jumar.store.parallel import one_ahead
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -75,9 +78,10 @@ class ObjectStore:
         if self.bucket not in self.call("", self.s3.buckets):
             self.call("", lambda: self.s3.create_bucket(self.bucket))
 
-    def walk(self, prefix: str = "") -> Iterator[Entry]:
-        """All objects whose keys start with `prefix`, page by page, without folder markers."""
-        for page in self._pages(prefix, ""):
+    def walk(self, prefix: str = "", patience: Patience | None = None) -> Iterator[Entry]:
+        """All objects whose keys start with `prefix`, page by page, without folder markers. With
+        `patience` each page is asked for again while the server is away."""
+        for page in one_ahead(self._pages(prefix, "", patience)):
             for found in page.objects:
                 if not _is_mark(found):
                     yield _entry(found)
@@ -91,13 +95,26 @@ class ObjectStore:
             folders.update(page.prefixes)
         return Listing(tuple(entries), tuple(sorted(folders)))
 
+    def has_objects(self, prefix: str) -> bool:
+        """Whether there is any below a prefix, other than folder markers."""
+        return any(
+            not _is_mark(found) for page in self._pages(prefix, "") for found in page.objects
+        )
+
     def has_folder(self, prefix: str = "") -> bool:
         """Whether a folder exists, as objects or as a marker; without a prefix, the bucket."""
         page = self.call(prefix, lambda: self.s3.page(self.bucket, prefix, limit=1))
         return bool(page.objects) or prefix == ""
 
-    def _pages(self, prefix: str, delimiter: str) -> Iterator[Page]:
-        found = pages(partial(self.s3.page, self.bucket, prefix, delimiter), self.bucket, prefix)
+    def _pages(
+        self, prefix: str, delimiter: str, patience: Patience | None = None
+    ) -> Iterator[Page]:
+        def ask(more: More | None) -> Page:
+            asking = partial(self.s3.page, self.bucket, prefix, delimiter, more)
+            calling = partial(self.call, prefix, asking)
+            return calling() if patience is None else patiently(calling, patience)
+
+        found = pages(ask, self.bucket, prefix)
         while (page := self.call(prefix, lambda: next(found, None))) is not None:
             yield page
 

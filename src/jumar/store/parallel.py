@@ -1,15 +1,19 @@
 """The same action on many items, several at a time."""
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import TypeVar
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
 _GROUP = 4
+# A small file on a disk of this machine takes less, one on a busy network file system more.
+_QUICK_S = 0.002
+_PATIENCE_S = 0.5
 
 
 def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> list[R]:
@@ -24,16 +28,29 @@ def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> li
 
 
 def ahead(action: Callable[[T], R], items: Iterable[T], workers: int) -> Generator[R]:
-    """`action` on each, results in order; a few are begun before they are asked for."""
+    """`action` on each, results in order: one by one while that is quick, then in threads, which begin a
+    few before they are asked for.
 
+    To hand over what takes a few system calls costs more than to do it."""
+    waiting = iter(items)
+    left_s = _PATIENCE_S
+    for item in waiting:
+        began = time.monotonic()
+        result = action(item)
+        left_s += _QUICK_S - (time.monotonic() - began)
+        yield result
+        if left_s < 0:
+            yield from _ahead_in_threads(action, waiting, workers)
+            return
+
+
+def _ahead_in_threads(action: Callable[[T], R], waiting: Iterator[T], workers: int) -> Generator[R]:
     def act(group: list[T]) -> list[R]:
         return [action(item) for item in group]
 
-    waiting = iter(items)
     begun: deque[Future[list[R]]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="jumar-ahead") as pool:
         try:
-            # In groups: to hand over one item costs as much as to write a small file.
             while group := list(islice(waiting, _GROUP)):
                 begun.append(pool.submit(act, group))
                 if len(begun) > 2 * workers:
@@ -42,6 +59,23 @@ def ahead(action: Callable[[T], R], items: Iterable[T], workers: int) -> Generat
                 yield from begun.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def one_ahead(items: Iterator[T]) -> Generator[T]:
+    """The items, each of which is made while the one before it is used."""
+    try:
+        item = next(items)
+    except StopIteration:
+        return
+    nothing = object()
+    with ThreadPoolExecutor(1, thread_name_prefix="jumar-next") as pool:
+        while True:
+            coming = pool.submit(next, items, nothing)
+            yield item
+            made = coming.result()
+            if made is nothing:
+                return
+            item = cast("T", made)
 
 
 def each(

@@ -47,7 +47,14 @@ def copy_between(
         place = f"{source.endpoint.url}\0{source.bucket}\0{entry.key}"
         version = {"etag": entry.etag, "mtime": entry.mtime}
         unfinished = Unfinished(target, key, entry.size, place, version, options, progress, state)
-        unfinished.carry(partial(_pass_parts, source, entry, unfinished), crc32=False)
+
+        def replaced() -> Damaged | None:
+            if unfinished.patiently(lambda: source.stat(entry.key)).etag == entry.etag:
+                return None
+            return Damaged(f"{source.name}{entry.key} was replaced during the copy; run it again")
+
+        passing = partial(_pass_part, source, entry, target, key, progress)
+        unfinished.parted().carry(passing, check=replaced)
 
 
 def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str) -> None:
@@ -58,33 +65,23 @@ def _pass_whole(source: ObjectStore, entry: Entry, target: ObjectStore, key: str
     check_arrived(target, key, target.put_small(key, data, md5), md5)
 
 
-def _pass_parts(
-    source: ObjectStore, entry: Entry, unfinished: Unfinished, begun: Begun, missing: list[int]
-) -> list[str]:
-    target, key, progress = unfinished.store, unfinished.key, unfinished.progress
-
-    def carry(number: int) -> str:
-        start, length = unfinished.range(number)
-        with room.taken(length):
-            return pass_one(number, start, length)
-
-    def pass_one(number: int, start: int, length: int) -> str:
+def _pass_part(
+    source: ObjectStore,
+    entry: Entry,
+    target: ObjectStore,
+    key: str,
+    progress: Progress,
+    begun: Begun,
+    number: int,
+    start: int,
+    length: int,
+) -> str:
+    with room.taken(length):
         data = source.read(entry.key, start, length)
         if len(data) != length:
             raise Damaged(f"{source.name}{entry.key}: a range arrived incomplete")
-        place = (target.bucket, key, begun.id, number)
         md5 = hashlib.md5(data).digest()
-        etag = target.call(key, lambda: target.s3.put_part(*place, data, length, md5=md5))
+        etag = target.s3.put_part(target.bucket, key, begun.id, number, data, length, md5=md5)
         check_part(target, key, begun, etag, md5)
-        progress.add_bytes(length)
-        progress.crew.carried(length)
-        return etag
-
-    sent = progress.crew.each(
-        lambda number: unfinished.patiently(lambda: carry(number)), missing, progress.stop
-    )
-    if unfinished.patiently(lambda: source.stat(entry.key)).etag != entry.etag:
-        # Parts of both versions may be in it: the next try starts over.
-        unfinished.give_up(begun)
-        raise Damaged(f"{source.name}{entry.key} was replaced during the copy; run it again")
-    return sent
+    progress.add_bytes(length)
+    return etag

@@ -27,7 +27,7 @@ from jumar.inject.moxing_path.jumar_s3.checksum import (
 from jumar.store.base import Entry
 from jumar.store.errors import Damaged, StoreAway, patiently
 from jumar.store.filecopy import reserve
-from jumar.store.folder import ASIDE, FolderStore, explained, written_aside
+from jumar.store.folder import ASIDE, FolderStore, explained, write_at_once, written_aside
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Arriving, Journal
@@ -84,8 +84,7 @@ class Download:
         self.check_size(len(data))
         if is_md5(etag):
             self._check(etag, hashlib.md5(data).hexdigest())
-        with written_aside(self.path, mtime=self.entry.mtime) as file:
-            file.write(data)
+        write_at_once(self.path, data, self.entry.mtime)
         self.progress.add_bytes(len(data))
 
     def _fetch_stream(self, path: str) -> None:

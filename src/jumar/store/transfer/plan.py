@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 
 from jumar.errors import BadInput, NotFound
+from jumar.inject.moxing_path.jumar_s3 import Patience
 from jumar.inject.moxing_path.jumar_s3.checksum import is_md5, names_content
 from jumar.store.base import Entry, Store
 from jumar.store.folder import FolderStore
@@ -61,8 +62,9 @@ def new_entries(source: Place, target: Place, options: Options) -> Iterator[Entr
             yield entry
 
 
-def make_plan(source: Place, target: Place, options: Options) -> Plan:
-    """Compare both sides without changing anything."""
+def make_plan(source: Place, target: Place, options: Options, single: Entry | None = None) -> Plan:
+    """Compare both sides without changing anything; `single` is the source, if that is known to be one
+    file."""
     if _is_same(source.store, target.store) and source.key == target.key:
         raise BadInput(f"{source.url} and {target.url} are the same place")
     if options.delete and (source.url.holds(target.url) or target.url.holds(source.url)):
@@ -70,7 +72,7 @@ def make_plan(source: Place, target: Place, options: Options) -> Plan:
             f"{source.url} and {target.url} overlap: --delete would empty them",
             hint="omit --delete, or copy to a separate place",
         )
-    single = _single(source)
+    single = single or single_file(source)
     if single is not None:
         return _plan_one(source, single, target, options)
     return _plan_folder(source, target, options)
@@ -82,13 +84,11 @@ def _is_same(source: Store, target: Store) -> bool:
     return source == target
 
 
-def _single(source: Place) -> Entry | None:
+def single_file(source: Place) -> Entry | None:
     """The one file that the source names; None if it is a folder."""
     if source.key == "" or source.key.endswith("/"):
         return None
-    if isinstance(source.store, ObjectStore | HubStore) and _has_any(
-        source.store.walk(source.prefix)
-    ):
+    if isinstance(source.store, ObjectStore | HubStore) and source.store.has_objects(source.prefix):
         return None
     try:
         return source.store.stat(source.key)
@@ -96,10 +96,6 @@ def _single(source: Place) -> Entry | None:
         if isinstance(source.store, FolderStore) and os.path.isdir(source.store.path(source.key)):
             return None
         raise
-
-
-def _has_any(entries: Iterator[Entry]) -> bool:
-    return next(entries, None) is not None
 
 
 def _plan_one(source: Place, entry: Entry, target: Place, options: Options) -> Plan:
@@ -120,6 +116,44 @@ def _plan_one(source: Place, entry: Entry, target: Place, options: Options) -> P
 
 def _is_folder(place: Place) -> bool:
     return isinstance(place.store, FolderStore) and os.path.isdir(place.store.path(place.key))
+
+
+def can_be_fetched_while_listed(source: Place, target: Place, options: Options) -> bool:
+    """Whether objects of a folder can be fetched while the others are listed: nothing has to be known of
+    all."""
+    apart = isinstance(source.store, ObjectStore) and isinstance(target.store, FolderStore)
+    return apart and not (options.delete or options.dry_run or options.settled_s)
+
+
+class Coming:
+    """What to copy of a folder of objects, as it is listed."""
+
+    def __init__(self, source: Place, target: Place, options: Options, patience: Patience) -> None:
+        self._source, self._target, self._options = source, target, options
+        self._patience = patience
+        self.skipped = 0
+        """How many the target had already."""
+
+    def __iter__(self) -> Iterator[Copy]:
+        source, target, options = self._source, self._target, self._options
+        assert isinstance(source.store, ObjectStore)
+        keeps, cut = _filter(options.include, options.exclude), len(source.prefix)
+        there: dict[str, Entry] = {}
+        if not options.again:
+            there = {entry.key: entry for entry in target.store.walk(target.prefix)}
+        is_empty = True
+        for entry in source.store.walk(source.prefix, self._patience):
+            name = entry.key[cut:]
+            if keeps is not None and not keeps(name):
+                continue
+            is_empty = False
+            found = there.get(target.prefix + name)
+            if is_unchanged(source.store, entry, target.store, found):
+                self.skipped += 1
+            else:
+                yield Copy(entry, target.prefix + name)
+        if is_empty and not folder_exists(source):
+            raise NotFound(f"{source.url} does not exist")
 
 
 def _plan_folder(source: Place, target: Place, options: Options) -> Plan:

@@ -5,9 +5,10 @@ Whatever fails here is left to `Upload` and `Download`, which retry and report."
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from jumar.errors import JumarError
 from jumar.inject.moxing_path.jumar_s3 import SMALL_BODY_BYTES, Got, Many, Small
@@ -31,21 +32,27 @@ _FILE_THREADS = 4
 def fetch_small(
     store: ObjectStore,
     folder: FolderStore,
-    copies: Sequence[Copy],
+    copies: Iterable[Copy],
     options: Options,
     progress: Progress,
 ) -> list[Copy]:
-    """Fetch the small ones; returns the copies that are left to do."""
-    if len(copies) < _WORTH_IT:
-        return list(copies)
-    small = {
-        copy.source.key: copy
-        for copy in copies
-        if copy.source.size <= SMALL_BYTES and _is_allowed(folder.path, copy)
-    }
+    """Fetch the small ones, while the others are found; returns the copies that are left to do."""
+    coming = iter(copies)
+    first = list(islice(coming, _WORTH_IT))
+    if len(first) < _WORTH_IT:
+        return first
+    left: dict[str, Copy] = {}
+    small: dict[str, Copy] = {}
+
+    def requests() -> Iterator[Small]:
+        for copy in chain(first, coming):
+            left[copy.target] = copy
+            if copy.source.size <= SMALL_BYTES and _is_allowed(folder.path, copy):
+                small[copy.source.key] = copy
+                yield Small(copy.source.key)
 
     def keep(got: Got) -> str | None:
-        copy = small[got.key]
+        copy = small.pop(got.key)
         download = Download(store, copy.source, folder, copy.target, options, progress)
         try:
             if got.data is not None:
@@ -55,9 +62,15 @@ def fetch_small(
             pass
         return None
 
-    many = Many(store.s3, store.bucket, options.workers)
-    with closing(many.each(map(Small, small))) as coming:
-        return _without_done(copies, ahead(keep, coming, _FILE_THREADS), progress)
+    with (
+        closing(Many(store.s3, store.bucket, options.workers)) as many,
+        closing(ahead(keep, many.each(requests()), _FILE_THREADS)) as kept,
+    ):
+        done = _done(kept, progress)
+    if not progress.stop.is_set():
+        # After an early end there are some that nobody has looked at.
+        left.update((copy.target, copy) for copy in coming)
+    return [copy for copy in left.values() if copy.target not in done]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +120,16 @@ def send_small(
             pass
         return None
 
-    many = Many(store.s3, store.bucket, options.workers)
     with (
+        closing(Many(store.s3, store.bucket, options.workers)) as many,
         closing(ahead(read, small, _FILE_THREADS)) as reading,
-        closing(many.each(filter(None, reading))) as coming,
     ):
-        return _without_done(copies, map(check, coming), progress)
+        done = _done(map(check, many.each(filter(None, reading))), progress)
+    return [copy for copy in copies if copy.target not in done]
 
 
-def _without_done(
-    copies: Sequence[Copy], targets: Iterator[str | None], progress: Progress
-) -> list[Copy]:
-    """What is left when all `targets` are complete, except those that are None."""
+def _done(targets: Iterator[str | None], progress: Progress) -> set[str]:
+    """The targets that are complete, until too many are None, which have failed."""
     done: set[str] = set()
     failures = 0
     for target in targets:
@@ -129,7 +140,7 @@ def _without_done(
             done.add(target)
         if failures > _MOST_FAILURES or progress.stop.is_set():
             break
-    return [copy for copy in copies if copy.target not in done]
+    return done
 
 
 def _is_allowed(check: Callable[[str], object], copy: Copy) -> bool:

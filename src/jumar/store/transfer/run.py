@@ -1,6 +1,5 @@
 """Carry out a transfer: small files in many threads, then the parts of the big ones."""
 
-import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable
@@ -23,7 +22,16 @@ from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.from_hub import fetch_from_hub
 from jumar.store.transfer.local import copy_here, copy_one
-from jumar.store.transfer.plan import Copy, Plan, is_new_folder, make_plan, new_entries
+from jumar.store.transfer.plan import (
+    Coming,
+    Copy,
+    Plan,
+    can_be_fetched_while_listed,
+    is_new_folder,
+    make_plan,
+    new_entries,
+    single_file,
+)
 from jumar.store.transfer.quick import fetch_small, send_small
 from jumar.store.transfer.records import (
     FILES_AT_FIRST,
@@ -66,9 +74,17 @@ def transfer(
     def make() -> Plan:
         if not options.dry_run:
             target.store.make_ready()
-        return make_plan(source, target, options)
+        return make_plan(source, target, options, single)
 
-    plan = patiently(make, replace(options.patience, limit_s=limit_s), progress.stop)
+    patience = replace(options.patience, limit_s=limit_s)
+    single: Entry | None = None
+    if can_be_fetched_while_listed(source, target, options):
+        single = patiently(lambda: single_file(source), patience, progress.stop)
+        if single is None:
+            coming = Coming(source, target, options, patience)
+            work.fetch(source, target, coming)
+            return _report(Plan((), (), coming.skipped, 0), work, began)
+    plan = patiently(make, patience, progress.stop)
     progress.plan(len(plan.copies), plan.bytes)
     if not options.dry_run:
         work.carry_out(plan)
@@ -106,8 +122,7 @@ class _Work:
     def carry_out(self, plan: Plan) -> None:
         """Copy, then delete; nothing is deleted if a copy failed."""
         if isinstance(self.target, FolderStore):
-            for folder in {copy.target.rpartition("/")[0] for copy in plan.copies}:
-                sweep(f"{self.target.root}/{folder}")
+            _sweep(self.target, {copy.target.rpartition("/")[0] for copy in plan.copies})
         how = (self.options, self.progress)
         match self.source, self.target:
             case FolderStore() as source, FolderStore() as target:
@@ -124,6 +139,25 @@ class _Work:
             delete = partial(self.target.delete, plan.deletions)
             patiently(delete, self.options.patience, self.progress.stop)
             self.deleted = len(plan.deletions)
+
+    def fetch(self, source: Place, target: Place, coming: Iterable[Copy]) -> None:
+        """Copy objects to a folder of this machine, while they are listed."""
+        assert isinstance(source.store, ObjectStore)
+        assert isinstance(target.store, FolderStore)
+        self.progress.plan(0, 0)
+        folders: set[str] = set()
+
+        def copies() -> Generator[Copy]:
+            for copy in coming:
+                self.progress.found(copy.source.size)
+                folders.add(copy.target.rpartition("/")[0])
+                yield copy
+
+        how = (self.options, self.progress)
+        self._copy_each(fetch_small(source.store, target.store, copies(), *how))
+        _sweep(target.store, folders)
+        if self._fatal is not None:
+            raise self._fatal
 
     def fill_new_folder(self, source: Place, target: Place) -> None:
         """Copy one folder of this machine to another, while it is listed."""
@@ -217,6 +251,11 @@ class _Work:
                 self.failures.append(Failure(key, error.message, error.hint))
 
 
+def _sweep(store: FolderStore, folders: Iterable[str]) -> None:
+    for folder in folders:
+        sweep(f"{store.root}/{folder}")
+
+
 def copy_entry(
     source: Store,
     entry: Entry,
@@ -247,7 +286,9 @@ def copy_entry(
         case HubStore(), FolderStore():
             fetch_from_hub(source, entry, target, key, options, progress)
         case HubStore(), ObjectStore():
-            with tempfile.TemporaryDirectory() as aside:
+            from tempfile import TemporaryDirectory
+
+            with TemporaryDirectory() as aside:
                 here = FolderStore(aside, f"{aside}/")
                 fetch_from_hub(source, entry, here, "file", options, progress)
                 # Its bytes were counted when they came.

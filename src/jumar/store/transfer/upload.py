@@ -173,50 +173,39 @@ class _PartedUpload:
     def __init__(self, upload: Upload, source: SourceFile) -> None:
         self._upload = upload
         self._source = source
-        self._unfinished = Unfinished(
+        self._parted = Unfinished(
             *(upload.store, upload.key, source.identity.size, upload.path),
             {"mtime_ns": source.identity.mtime_ns},
             *(upload.options, upload.progress, upload.state),
-        )
+        ).parted()
         self._crcs: dict[int, bytes] = {}
 
     def run(self) -> None:
         """Send the missing parts, then complete the object; start over if the server has lost it."""
-        self._unfinished.carry(self._send, crc32=True, crc32_of_all=self._crc32)
-
-    def _send(self, begun: Begun, missing: list[int]) -> list[str]:
-        progress = self._upload.progress
-        return progress.crew.each(partial(self._send_part, begun), missing, progress.stop)
+        self._parted.carry(self._send_part, self._crc32)
 
     def _crc(self, number: int) -> bytes:
         """The checksum of a part."""
-        return self._source.digested(*self._unfinished.range(number), Crc32())
+        return self._source.digested(*self._parted.range(number), Crc32())
 
     def _crc32(self) -> bytes:
         """The checksum of the whole file; parts sent by an earlier try are read again for it."""
-        numbers = range(1, self._unfinished.count + 1)
+        numbers = range(1, self._parted.count + 1)
         return joined_crc32(
-            (self._crcs.get(n) or self._crc(n), self._unfinished.range(n)[1]) for n in numbers
+            (self._crcs.get(n) or self._crc(n), self._parted.range(n)[1]) for n in numbers
         )
 
-    def _send_part(self, begun: Begun, number: int) -> str:
+    def _send_part(self, begun: Begun, number: int, start: int, length: int) -> str:
         store, key = self._upload.store, self._upload.key
-        start, length = self._unfinished.range(number)
-
-        def send() -> str:
-            # MD5 takes one core-second per 700 MB: use it only if the server has nothing better.
-            crc32 = self._crc(number) if begun.crc32 else None
-            md5 = None if begun.crc32 else self._source.digested(start, length, hashlib.md5())
-            with _Counted(self._upload.progress) as counted:
-                body = self._source.pieces(start, length, None, counted.add)
-                etag = store.s3.put_part(
-                    *(store.bucket, key, begun.id, number), body, length, crc32, md5
-                )
-                check_part(store, key, begun, etag, md5)
-            if crc32 is not None:
-                self._crcs[number] = crc32
-            # Bytes that only lie in a buffer of this machine say nothing about the rate.
-            self._upload.progress.crew.carried(length)
-            return etag
-
-        return self._unfinished.patiently(send)
+        # MD5 takes one core-second per 700 MB: use it only if the server has nothing better.
+        crc32 = self._crc(number) if begun.crc32 else None
+        md5 = None if begun.crc32 else self._source.digested(start, length, hashlib.md5())
+        with _Counted(self._upload.progress) as counted:
+            body = self._source.pieces(start, length, None, counted.add)
+            etag = store.s3.put_part(
+                *(store.bucket, key, begun.id, number), body, length, crc32, md5
+            )
+            check_part(store, key, begun, etag, md5)
+        if crc32 is not None:
+            self._crcs[number] = crc32
+        return etag

@@ -2,11 +2,12 @@
 
 import sys
 import time
-from datetime import datetime, timezone
-from typing import Dict, NamedTuple, Optional
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING, Dict, NamedTuple, Optional
 
 from .wire import Response
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_XML_BYTES = 64 * 1024 * 1024
@@ -181,18 +182,21 @@ class Reading:
         return data
 
 
-def bare(element: ElementTree.Element) -> str:
+def bare(element: "Element") -> str:
     return element.tag.rpartition("}")[2]
 
 
-def parse(data: bytes) -> Optional[ElementTree.Element]:
+def parse(data: bytes) -> "Optional[Element]":
+    # Not every command reads XML, and this takes as long to import as the rest of the package.
+    from xml.etree import ElementTree
+
     try:
         return ElementTree.fromstring(data)
     except ElementTree.ParseError:
         return None
 
 
-def expect(data: bytes, name: str, headers: Dict[str, str]) -> ElementTree.Element:
+def expect(data: bytes, name: str, headers: Dict[str, str]) -> "Element":
     """The XML answer of that name. Another program on the server's port may answer 200 too."""
     root = parse(data)
     if root is not None and bare(root) == "Error":
@@ -210,7 +214,7 @@ def field(data: bytes, name: str) -> str:
     raise S3Error(200, "BadAnswer", f"the server's answer does not contain {name}")
 
 
-def told(status: int, root: Optional[ElementTree.Element], headers: Dict[str, str]) -> S3Error:
+def told(status: int, root: "Optional[Element]", headers: Dict[str, str]) -> S3Error:
     fields = {} if root is None else {bare(child): child.text or "" for child in root}
     skew_s = 0.0
     if headers.get("date"):
@@ -230,6 +234,8 @@ def told(status: int, root: Optional[ElementTree.Element], headers: Dict[str, st
 def xml_time(text: str) -> float:
     if not text:
         return 0.0
+    from datetime import datetime, timezone
+
     # Servers send different numbers of digits after the seconds; none matter here.
     return datetime.fromisoformat(text[:19]).replace(tzinfo=timezone.utc).timestamp()
 

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import threading
-import time
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import quote, urlsplit
 
@@ -165,19 +164,20 @@ class Asking:
         body: Optional[Body],
     ) -> Dict[str, str]:
         """The headers of a request, signed."""
-        now = time.gmtime()
+        made = stamp()
         digest = EMPTY_SHA256 if body is None else UNSIGNED
         # An encrypted line protects the body already; callers add the checksum of what must be right.
         if isinstance(body, bytes) and not self.secure:
             digest = hashlib.sha256(body).hexdigest()
-        sent = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp(now)}
+        sent = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": made}
         if self.endpoint.token:
             sent["x-amz-security-token"] = self.endpoint.token
-        sent.update({name.lower(): value for name, value in headers.items()})
+        for name, value in headers.items():
+            sent[name.lower()] = value
         if self.endpoint.access_key:
-            request = Request(method, path, query, dict(sent), digest, now)
-            endpoint = self.endpoint._replace(region=self._server(bucket).region)
-            sent["authorization"] = authorization(endpoint, request)
+            request = Request(method, path, query, sent, digest, made)
+            region = self._server(bucket).region
+            sent["authorization"] = authorization(self.endpoint, region, request)
         return sent
 
     def _connection(self, bucket: str) -> Connection:

@@ -112,7 +112,7 @@ def is_wrong(etag: str, md5: str, ask: Callable[[], str]) -> bool:
     """Whether an object with this tag cannot have bytes with this MD5; tags that are no checksums pass.
 
     Not every answer says that the object is encrypted; the one to HEAD does: `ask` gives its tag."""
-    if not is_md5(etag) or etag == md5:
+    if etag == md5 or not is_md5(etag):
         return False
     found = ask()
     return is_md5(found) and found != md5

@@ -4,11 +4,13 @@ Asked for version 2, a server that only knows version 1 (as OBS documents it) an
 without a continuation token: the next page starts at its `NextMarker`, or at the last key if it sends
 none. A truncated listing without a next page is an error: missing keys would count as deleted."""
 
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 from urllib.parse import unquote_plus
-from xml.etree import ElementTree
 
 from .answers import Found, S3Error, bare, expect, xml_time
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 
 class More(NamedTuple):
@@ -99,7 +101,7 @@ def read_page(data: bytes, headers: Dict[str, str], asked: int, limit: int) -> P
     return Page(objects, prefixes, more, truncated)
 
 
-def _found(element: ElementTree.Element, decode: Callable[[str], str]) -> Found:
+def _found(element: "Element", decode: Callable[[str], str]) -> Found:
     row = {bare(child): child.text or "" for child in element}
     return Found(
         decode(row.get("Key", "")),

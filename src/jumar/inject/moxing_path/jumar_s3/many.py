@@ -1,7 +1,8 @@
 """Small objects, many at a time, from one thread.
 
 Thousands of them cost time, not bandwidth, and as many threads would spend half of it waiting for each
-other. Only opening a connection has a thread: encrypted, that takes several round trips."""
+other. Only opening a connection has a thread: encrypted, that takes several round trips. Nothing else
+is waited for but the next answer, whichever it is."""
 
 import os
 import select
@@ -48,35 +49,32 @@ class Many:
         self._bucket = bucket
         self._pace = Pace(most, first, _JUDGED)
         self._connections: List[Connection] = []
-        self._free: Deque[Connection] = deque()
+        self._free: List[Connection] = []
         self._asked: Dict[int, Tuple[str, str, Connection]] = {}
         self._ready: Deque[int] = deque()
-        self._poll = select.poll()
         self._opening = 0
         self._opened: Deque[Connection] = deque()
         self._is_over = False
         self._lock = threading.Lock()
-        self._wakes = self._wake = -1
+        self._wakes, self._wake = os.pipe()
+        self._poll = select.epoll()
+        self._poll.register(self._wakes, select.EPOLLIN)
+        self._widen()
 
     def each(self, requests: Iterable[Small]) -> Generator[Got, None, None]:
         """The answers, in the order of their arrival; ends early if the server cannot be reached."""
-        self._wakes, self._wake = os.pipe()
-        self._poll.register(self._wakes, select.POLLIN)
-        try:
-            for request in requests:
-                done: List[Got] = []
-                self._widen()
-                while not self._free:
-                    if not (self._opening or self._opened or self._asked):
-                        return
-                    done += self._arrived()
-                # Before the answers are looked at, so that the server has something to do meanwhile.
-                done += self._send(request)
-                yield from done
-            while self._asked:
-                yield from self._arrived()
-        finally:
-            self._close()
+        for request in requests:
+            done: List[Got] = []
+            self._widen()
+            while not self._free:
+                if not (self._opening or self._opened or self._asked):
+                    return
+                done += self._arrived()
+            # Before the answers are looked at, so that the server has something to do meanwhile.
+            done += self._send(request)
+            yield from done
+        while self._asked:
+            yield from self._arrived()
 
     def _send(self, request: Small) -> List[Got]:
         connection = self._free.pop()
@@ -92,24 +90,31 @@ class Many:
             self._reopen(connection)
             return [Got(request.key, None, Tag(""))]
         self._asked[connection.fileno()] = (request.key, method, connection)
-        self._poll.register(connection, select.POLLIN)
         return []
 
     def _arrived(self) -> List[Got]:
         """Wait for one answer, or for a connection to be open."""
         if not self._ready:
-            self._ready.extend(fd for fd, _ in self._poll.poll(self._s3.timeout_s * 1000))
+            self._ready.extend(fd for fd, _ in self._poll.poll(self._s3.timeout_s))
         if not self._ready:
             return self._give_up()
         fd = self._ready.popleft()
         if fd == self._wakes:
             os.read(fd, self._pace.most)
             while self._opened:
-                self._free.append(self._opened.popleft())
+                connection = self._opened.popleft()
+                # Until it is closed: not for each request.
+                self._poll.register(connection, select.EPOLLIN)
+                self._free.append(connection)
             return []
-        self._poll.unregister(fd)
-        key, method, connection = self._asked.pop(fd)
+        if fd not in self._asked:
+            self._look_at_free(fd)
+            return []
+        key, method, connection = self._asked[fd]
         got = _take(key, method, connection)
+        if got is None:
+            return []
+        del self._asked[fd]
         self._pace.carried(1)
         if connection.is_open:
             self._free.append(connection)
@@ -117,11 +122,21 @@ class Many:
             self._reopen(connection)
         return [got]
 
+    def _look_at_free(self, fd: int) -> None:
+        """The server speaks without being asked: mostly it closes the connection."""
+        for connection in self._free:
+            if connection.fileno() == fd and not connection.is_quiet():
+                self._free.remove(connection)
+                self._reopen(connection)
+                return
+
     def _give_up(self) -> List[Got]:
         """Nothing has come for too long."""
-        lost = [Got(key, None, Tag("")) for key, _, _ in self._asked.values()]
+        asked = list(self._asked.values())
         self._asked.clear()
-        return lost
+        for _, _, connection in asked:
+            self._reopen(connection)
+        return [Got(key, None, Tag("")) for key, _, _ in asked]
 
     def _widen(self) -> None:
         while len(self._connections) < self._pace.width:
@@ -133,6 +148,7 @@ class Many:
             self._reopen(made)
 
     def _reopen(self, connection: Connection) -> None:
+        connection.close()
         with self._lock:
             self._opening += 1
         threading.Thread(
@@ -153,17 +169,24 @@ class Many:
                 self._opened.append(connection)
             os.write(self._wake, b".")
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the connections, also those that are being opened."""
         with self._lock:
+            if self._is_over:
+                return
             self._is_over = True
+            self._poll.close()
             for connection in self._connections:
                 connection.close()
             os.close(self._wakes)
             os.close(self._wake)
 
 
-def _take(key: str, method: str, connection: Connection) -> Got:
+def _take(key: str, method: str, connection: Connection) -> Optional[Got]:
+    """The answer; None if it has not arrived."""
     try:
+        if not connection.has_answered():
+            return None
         with Answer(connection.answer(method)) as answer:
             data = answer.raw.read(sys.maxsize) if answer.raw.status < 300 else None
             return Got(key, data, answer.etag)

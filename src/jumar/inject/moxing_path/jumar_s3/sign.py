@@ -36,43 +36,52 @@ class Request(NamedTuple):
     query: str
     headers: Dict[str, str]
     digest: str
-    now: time.struct_time
+    stamp: str
+    """When it is made, as `stamp` writes it."""
 
 
-def stamp(now: time.struct_time) -> str:
+def stamp() -> str:
     """The time in the format of the signature."""
-    return time.strftime("%Y%m%dT%H%M%SZ", now)
+    return _stamp(int(time.time()))
 
 
-def scope(endpoint: Endpoint, now: time.struct_time) -> str:
+# Thousands of small requests are made in one second.
+@lru_cache(maxsize=2)
+def _stamp(second: int) -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
+
+
+def scope(region: str, made: str) -> str:
     """What a signature is valid for: a day, a region, a service."""
-    return "{}/{}/s3/aws4_request".format(time.strftime("%Y%m%d", now), endpoint.region)
+    return f"{made[:8]}/{region}/s3/aws4_request"
 
 
-def authorization(endpoint: Endpoint, request: Request) -> str:
+def authorization(endpoint: Endpoint, region: str, request: Request) -> str:
     """The header that carries the signature."""
-    return "{} Credential={}/{}, SignedHeaders={}, Signature={}".format(
-        ALGORITHM,
-        endpoint.access_key,
-        scope(endpoint, request.now),
-        ";".join(sorted(request.headers)),
-        signature(endpoint, request),
+    names = ";".join(sorted(request.headers))
+    day_scope = scope(region, request.stamp)
+    signed = signature(endpoint.secret_key, day_scope, request)
+    return (
+        f"{ALGORITHM} Credential={endpoint.access_key}/{day_scope}, "
+        f"SignedHeaders={names}, Signature={signed}"
     )
 
 
-def signature(endpoint: Endpoint, request: Request) -> str:
+def signature(secret_key: str, day_scope: str, request: Request) -> str:
     """The signature, in hex."""
-    names = sorted(request.headers)
-    lines = "".join(
-        "{}:{}\n".format(name, " ".join(request.headers[name].split())) for name in names
-    )
+    headers = request.headers
+    names = sorted(headers)
+    lines = "".join([f"{name}:{_trimmed(headers[name])}\n" for name in names])
     whole = "\n".join(
         (request.method, request.path, request.query, lines, ";".join(names), request.digest)
     )
     digest = hashlib.sha256(whole.encode("utf-8")).hexdigest()
-    day_scope = scope(endpoint, request.now)
-    to_sign = "\n".join((ALGORITHM, stamp(request.now), day_scope, digest))
-    return _keyed(_day_key(endpoint.secret_key, day_scope), to_sign).hex()
+    to_sign = f"{ALGORITHM}\n{request.stamp}\n{day_scope}\n{digest}"
+    return _keyed(_day_key(secret_key, day_scope), to_sign).hex()
+
+
+def _trimmed(value: str) -> str:
+    return " ".join(value.split()) if " " in value or "\t" in value else value
 
 
 @lru_cache(maxsize=16)
@@ -89,19 +98,20 @@ def _keyed(key: bytes, text: str) -> bytes:
 
 def presigned_query(endpoint: Endpoint, method: str, host: str, path: str, expires_s: int) -> str:
     """The query of a URL that works without a key until it expires."""
-    now = time.gmtime()
+    made = stamp()
+    day_scope = scope(endpoint.region, made)
     query = {
         "X-Amz-Algorithm": ALGORITHM,
-        "X-Amz-Credential": f"{endpoint.access_key}/{scope(endpoint, now)}",
-        "X-Amz-Date": stamp(now),
+        "X-Amz-Credential": f"{endpoint.access_key}/{day_scope}",
+        "X-Amz-Date": made,
         "X-Amz-Expires": str(expires_s),
         "X-Amz-SignedHeaders": "host",
     }
     if endpoint.token:
         query["X-Amz-Security-Token"] = endpoint.token
     text = query_text(query)
-    request = Request(method, path, text, {"host": host}, UNSIGNED, now)
-    return f"{text}&X-Amz-Signature={signature(endpoint, request)}"
+    request = Request(method, path, text, {"host": host}, UNSIGNED, made)
+    return f"{text}&X-Amz-Signature={signature(endpoint.secret_key, day_scope, request)}"
 
 
 def query_text(query: Dict[str, str]) -> str:

@@ -1,13 +1,15 @@
 """Uploads in parts: the calls of an S3 server for them."""
 
 from base64 import b64encode
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 from urllib.parse import quote, unquote_plus
-from xml.etree import ElementTree
 
 from .answers import Begun, Part, S3Error, Tag, bare, expect, field, parse, told, xml_time
 from .asking import Asking
 from .wire import Body
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 
 class UnfinishedUpload(NamedTuple):
@@ -162,11 +164,11 @@ class Uploads(Asking):
             marker = following
 
 
-def _unfinished(element: ElementTree.Element, key: str) -> UnfinishedUpload:
+def _unfinished(element: "Element", key: str) -> UnfinishedUpload:
     return UnfinishedUpload(key, _text(element, "UploadId"), xml_time(_text(element, "Initiated")))
 
 
-def _text(element: ElementTree.Element, name: str) -> str:
+def _text(element: "Element", name: str) -> str:
     return next((child.text or "" for child in element if bare(child) == name), "")
 
 

@@ -3,6 +3,7 @@
 The standard library's client parses headers as if they were an email's, and wakes up for every few KB
 of a body. With thousands of small objects, or big ones from a nearby server, that matters."""
 
+import re
 import select
 import socket
 import struct
@@ -10,22 +11,28 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Callable, Dict, Generator, Iterable, List, Optional, Union
 
+from .response import READ_BYTES, Response, Source
 from .route import Proxy, ProxyRefused
 
 if TYPE_CHECKING:
     from ssl import SSLContext, SSLSession
 
+    from .encrypted import Encrypted
+
 Body = Union[bytes, Iterable[bytes]]
+Line = Union[socket.socket, "Encrypted"]
 _MOST_HEAD_BYTES = 64 * 1024
-_READ_BYTES = 64 * 1024
+# More of a body is waited for.
+_MOST_AHEAD_BYTES = 1 << 20
 # A small body is sent together with its head.
 _ONE_SEND_BYTES = 128 * 1024
 # Between these pieces of a large body it is looked whether the server has refused it already.
 _PIECE_BYTES = 1 << 20
 _SURELY_OPEN_S = 1.0
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,15})\r?$", re.IGNORECASE | re.MULTILINE)
 
 
-class Connection:
+class Connection(Source):
     """To one host; opened by the first request, kept for the next ones."""
 
     def __init__(
@@ -45,7 +52,7 @@ class Connection:
         self._tls = tls
         self._proxy = proxy
         self._sessions: Dict[str, SSLSession] = {} if sessions is None else sessions
-        self._socket: Optional[socket.socket] = None
+        self._socket: Optional[Line] = None
         self._ahead = b""
         self._free_since = 0.0
         self.on_free: Callable[[Connection], None] = lambda _: None
@@ -70,6 +77,13 @@ class Connection:
         waiting.register(self._socket, select.POLLIN)
         return not waiting.poll(0)
 
+    def is_quiet(self) -> bool:
+        """Whether the server, which was asked nothing, says nothing and keeps it open."""
+        try:
+            return not self.has_answered() and not self._ahead
+        except OSError:
+            return False
+
     def free(self) -> None:
         """The answer has been read."""
         self._free_since = time.monotonic()
@@ -89,7 +103,7 @@ class Connection:
 
     def ask(
         self, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
-    ) -> "Response":
+    ) -> Response:
         """Send a request and read the head of its answer."""
         early = self._send(method, target, headers, body)
         return self.answer(method) if early is None else early
@@ -115,7 +129,7 @@ class Connection:
 
     def _send(
         self, method: str, target: str, headers: Dict[str, str], body: Optional[Body]
-    ) -> "Optional[Response]":
+    ) -> Optional[Response]:
         """The answer, if the server gave it before everything was sent."""
         head = self._head_to_send(method, target, headers)
         with self._closed_by_errors():
@@ -140,7 +154,7 @@ class Connection:
             method, f"http://{headers['host']}{target}", {**headers, **dict(self._proxy.headers)}
         )
 
-    def answer(self, method: str) -> "Response":
+    def answer(self, method: str) -> Response:
         """Read the head of the answer to what was sent."""
         with self._closed_by_errors():
             return self._response(method)
@@ -164,45 +178,64 @@ class Connection:
             return got
         if self._socket is None:
             return 0
-        if self._tls is not None:
-            return _fill(self._socket, buffer)
         try:
             # The kernel wakes us once, when everything has arrived, instead of for each packet.
-            return self._socket.recv_into(buffer, 0, socket.MSG_WAITALL)
+            return self._socket.recv_into(buffer, 0, socket.MSG_WAITALL if self._tls is None else 0)
         except BlockingIOError:
             raise self._too_late() from None
+
+    def has_answered(self) -> bool:
+        """Take what has arrived, without waiting; whether it is the answer, from which only a body of
+        unknown length may be missing."""
+        with self._closed_by_errors():
+            while not self._has_answer_ahead():
+                try:
+                    self._read_ahead(socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    return False
+            return True
+
+    def _has_answer_ahead(self) -> bool:
+        head, end, body = self._ahead.partition(b"\r\n\r\n")
+        if not end:
+            return len(head) > _MOST_HEAD_BYTES
+        length = _LENGTH.search(head)
+        return length is None or len(body) >= min(int(length[1]), _MOST_AHEAD_BYTES)
 
     def line(self) -> bytes:
         """The next line, without its end."""
         while b"\r\n" not in self._ahead:
+            if len(self._ahead) > _MOST_HEAD_BYTES:
+                raise ConnectionError("a line of the answer is too long")
             self._read_ahead()
         found, _, self._ahead = self._ahead.partition(b"\r\n")
         return found
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> Line:
         place = (self.host, self.port)
         if self._proxy is not None:
             place = (self._proxy.host, self._proxy.port)
         plain = socket.create_connection(place, self._timeout_s)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._tls is not None:
-                if self._proxy is not None:
-                    self._open_tunnel(plain, self._proxy)
-                self._socket = self._tls.wrap_socket(
-                    plain, server_hostname=self.host, session=self._sessions.get(self.host)
-                )
-                return self._socket
+            if self._tls is not None and self._proxy is not None:
+                self._open_tunnel(plain, self._proxy)
             # The kernel's own timeouts: Python's would cost another system call for each read.
             plain.settimeout(None)
             limit = struct.pack("ll", int(self._timeout_s), int(self._timeout_s % 1 * 1e6))
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 plain.setsockopt(socket.SOL_SOCKET, option, limit)
+            self._socket = plain if self._tls is None else self._encrypted(plain, self._tls)
         except BaseException:
             plain.close()
             raise
-        self._socket = plain
-        return plain
+        return self._socket
+
+    def _encrypted(self, plain: socket.socket, tls: "SSLContext") -> "Encrypted":
+        # Only where it is needed: ssl takes as long to import as a short command.
+        from .encrypted import Encrypted
+
+        return Encrypted(plain, tls, self.host, self._sessions.get(self.host))
 
     def _open_tunnel(self, plain: socket.socket, proxy: Proxy) -> None:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -223,7 +256,7 @@ class Connection:
                 f"{status[:80] or 'no answer'}"
             )
 
-    def _response(self, method: str, *, is_last: bool = False) -> "Response":
+    def _response(self, method: str, *, is_last: bool = False) -> Response:
         while True:
             lines = self._head()
             version, _, status = lines[0].partition(" ")
@@ -246,122 +279,18 @@ class Connection:
             if end:
                 self._ahead = rest
                 return head.decode("latin-1").split("\r\n")
+            if len(head) > _MOST_HEAD_BYTES:
+                raise ConnectionError("the head of the answer is too long")
             self._read_ahead()
 
-    def _read_ahead(self) -> None:
-        if len(self._ahead) > _MOST_HEAD_BYTES:
-            raise ConnectionError("the head of the answer is too long")
-        data = b"" if self._socket is None else self._socket.recv(_READ_BYTES)
+    def _read_ahead(self, flags: int = 0) -> None:
+        data = b"" if self._socket is None else self._socket.recv(READ_BYTES, flags)
         if not data:
             raise ConnectionError("the connection was closed before the answer was complete")
         self._ahead += data
 
     def _too_late(self) -> TimeoutError:
         return TimeoutError(f"no data arrived for {self._timeout_s:g} s")
-
-
-class Response:
-    """An answer, whose body is read from its connection. Header names are lowercase."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        status: int,
-        headers: Dict[str, str],
-        *,
-        kept: bool,
-        empty: bool,
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        self.done = False
-        """Whether the body has been read to its end."""
-        self._connection = connection
-        self._chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-        self._first_chunk = True
-        self.left = 0 if self._chunked else _length(headers)
-        """How many bytes are left, in the current chunk if chunked; None if unknown."""
-        # A body of unknown length ends with the connection.
-        self._kept = kept and (empty or self.left is not None)
-        if empty or (self.left == 0 and not self._chunked):
-            self._finish()
-
-    def close(self) -> None:
-        """Finish; if the body was not read completely, the connection is closed."""
-        if not self.done:
-            self._kept = False
-            self._finish()
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer, or some of it; 0 at the end of the body."""
-        if self._chunked and not self.left and not self.done:
-            self._next_chunk()
-        if self.done or not len(buffer):
-            return 0
-        got = self._connection.receive_into(buffer if self.left is None else buffer[: self.left])
-        if not got and self.left is not None:
-            raise ConnectionError("the answer was cut short")
-        if not got:
-            self._finish()
-        elif self.left is not None:
-            self.left -= got
-            if not self.left and not self._chunked:
-                self._finish()
-        return got
-
-    def read(self, most: int) -> bytes:
-        """The rest of the body, at most `most` bytes."""
-        pieces: List[bytes] = []
-        while most > 0:
-            known = self.left if self.left and not self._chunked else _READ_BYTES
-            buffer = bytearray(min(most, known))
-            got = self.readinto(memoryview(buffer))
-            if not got:
-                break
-            pieces.append(bytes(memoryview(buffer)[:got]))
-            most -= got
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _next_chunk(self) -> None:
-        if not self._first_chunk:
-            self._connection.line()
-        self._first_chunk = False
-        size = self._connection.line().partition(b";")[0]
-        try:
-            self.left = int(size, 16)
-        except ValueError:
-            raise ConnectionError(f"the answer is not HTTP: {size[:80]!r}") from None
-        if not self.left:
-            while self._connection.line():
-                pass
-            self._finish()
-
-    def _finish(self) -> None:
-        self.done = True
-        if self._kept:
-            self._connection.free()
-        else:
-            self._connection.close()
-
-
-def _fill(encrypted: socket.socket, buffer: memoryview) -> int:
-    """What arrives encrypted comes in records of 16 KB at most: fewer turns of the caller's loop."""
-    done = 0
-    while done < len(buffer):
-        got = encrypted.recv_into(buffer[done:])
-        if not got:
-            break
-        done += got
-    return done
-
-
-def _length(headers: Dict[str, str]) -> Optional[int]:
-    text = headers.get("content-length")
-    if text is None:
-        return None
-    if not text.isdigit():
-        raise ConnectionError(f"the answer is not HTTP: a length of {text[:80]!r}")
-    return int(text)
 
 
 def _head_of(method: str, target: str, headers: Dict[str, str]) -> bytes:
@@ -372,7 +301,7 @@ def _head_of(method: str, target: str, headers: Dict[str, str]) -> bytes:
     return (head + "\r\n\r\n").encode("ascii")
 
 
-def _send(sock: socket.socket, head: bytes, body: Optional[Body], *, watched: bool) -> None:
+def _send(sock: Line, head: bytes, body: Optional[Body], *, watched: bool) -> None:
     if body is None:
         sock.sendall(head)
     elif isinstance(body, bytes) and len(body) <= _ONE_SEND_BYTES:

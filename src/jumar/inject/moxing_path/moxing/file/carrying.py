@@ -6,24 +6,14 @@ import errno
 import hashlib
 import os
 from functools import partial
-from typing import Callable, Iterator, List, Optional, Tuple
+from typing import Callable, Dict, Iterator, Optional, Tuple
 
-from jumar_s3 import (
-    BIG_BYTES,
-    PART_BYTES,
-    Found,
-    Kept,
-    Reading,
-    discard_upload,
-    part_count,
-    part_range,
-    room,
-    tag_of_parts,
-)
-from jumar_s3.checksum import Crc32, Digest, is_damaged, is_md5, parts_in_tag
+from jumar_s3 import BIG_BYTES, PART_BYTES, Begun, Found, Kept, Reading, room
+from jumar_s3.checksum import Crc32, Digest, is_damaged, joined_crc32, parts_in_tag
+from jumar_s3.parted import Notes, Parted, Terms
 
 from .locations import Remote, written_aside
-from .remote import Damaged, check, crew, get, head, on, put
+from .remote import Damaged, check, crew, get, on, put
 
 _STEP_BYTES = 1 << 18
 _RANGE_BYTES = 2 * PART_BYTES
@@ -115,13 +105,23 @@ def upload(path: str, place: Remote) -> None:
         on(place, partial(_put_file, place, path, size))
         return
 
-    def send(upload: str, number: int, start: int, length: int) -> str:
-        md5 = _digested(path, start, length, hashlib.md5())
-        body = _pieces(path, start, length)
-        target = (place.bucket, place.key, upload, number)
-        return place.s3.put_part(*target, body, length, md5=md5)
+    def crc(number: int) -> Tuple[bytes, int]:
+        start, length = parted.range(number)
+        return crcs.get(number) or _digested(path, start, length, Crc32()), length
 
-    _send_parts(place, size, send)
+    def send(begun: Begun, number: int, start: int, length: int) -> str:
+        crc32 = crc(number)[0] if begun.crc32 else None
+        md5 = None if begun.crc32 else _digested(path, start, length, hashlib.md5())
+        body = _pieces(path, start, length)
+        target = (place.bucket, place.key, begun.id, number)
+        etag = place.s3.put_part(*target, body, length, crc32, md5)
+        if crc32 is not None:
+            crcs[number] = crc32
+        return etag
+
+    crcs: Dict[int, bytes] = {}
+    parted = _parted(place, size)
+    parted.carry(send, lambda: joined_crc32(crc(n) for n in range(1, parted.count + 1)))
 
 
 def pass_on(source: Remote, found: Found, target: Remote) -> None:
@@ -130,47 +130,23 @@ def pass_on(source: Remote, found: Found, target: Remote) -> None:
         put(target, get(source))
         return
 
-    def send(upload: str, number: int, start: int, length: int) -> str:
+    def send(begun: Begun, number: int, start: int, length: int) -> str:
         with room.taken(length), source.s3.get(source.bucket, source.key, start, length) as reading:
             if reading.etag not in ("", found.etag):
                 name = f"{source.bucket}/{source.key}"
                 raise OSError(errno.ESTALE, "the object was replaced during the copy", name)
             data = reading.read()
             md5 = hashlib.md5(data).digest()
-            place = (target.bucket, target.key, upload, number)
+            place = (target.bucket, target.key, begun.id, number)
             return target.s3.put_part(*place, data, length, md5=md5)
 
-    _send_parts(target, found.size, send)
+    _parted(target, found.size).carry(send)
 
 
-def _send_parts(place: Remote, size: int, send: Callable[[str, int, int, int], str]) -> None:
-    """All parts, several at a time; then the object is complete, or nothing is left of it."""
-    upload = on(place, lambda: place.s3.create_upload(place.bucket, place.key)).id
-
-    def send_one(number: int) -> str:
-        span = part_range(size, number)
-        etag = on(place, partial(send, upload, number, *span))
-        crew.carried(span[1])
-        return etag
-
-    try:
-        etags = crew.each(send_one, range(1, part_count(size) + 1))
-        _complete(place, upload, etags, size)
-    except BaseException:
-        discard_upload(place.s3, (place.bucket, place.key), upload)
-        raise
-
-
-def _complete(place: Remote, upload: str, etags: List[str], size: int) -> None:
-    try:
-        on(place, lambda: place.s3.complete_upload(place.bucket, place.key, upload, etags))
-    except FileNotFoundError:
-        # It may have been completed before, with only the answer lost. An earlier object may have
-        # the same size: only the tag can tell.
-        found = head(place)
-        wanted = tag_of_parts([bytes.fromhex(tag) for tag in etags if is_md5(tag)])
-        if found is None or (found.size, found.etag) != (size, wanted):
-            raise
+def _parted(place: Remote, size: int) -> Parted:
+    name = f"{place.bucket}/{place.key}"
+    terms = Terms(partial(on, place), FileNotFoundError, Damaged, partial(Damaged, name), crew)
+    return Parted(place.s3, (place.bucket, place.key), size, terms, Notes())
 
 
 def _put_file(place: Remote, path: str, size: int) -> None:
