@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.conftest import Event, Running, events
 
-from jumar.server.api.follow import Decoder
+from jumar.server.api.open_log import Decoder
 from jumar.spec.states import AttemptState, JobState
 
 FOLLOWERS = 20

@@ -136,7 +136,9 @@ async def metrics(
     through jumar_track, Aim, Weights & Biases or SwanLab. With `seen`, 204 when nothing is new."""
     begin = (opened.started_at or opened.created_at) if axis == "time" else None
     asked = _Asked(opened.id, points, begin)
-    body = await to_thread.run_sync(_answers.of, site, asked, seen, limiter=READING)
+    body = _answers.at_hand(asked, seen)
+    if body is None:
+        body = await to_thread.run_sync(_answers.of, site, asked, seen, limiter=READING)
     if body is None:
         return Response(status_code=204)
     return Response(body, media_type="application/json")
@@ -151,12 +153,26 @@ class _Asked:
     begin: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    revision: int
+    body: bytes
+    looked_at: float
+
+
 class _Answers:
     """The last answers: many people look at the same page."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[_Asked, tuple[int, bytes]] = OrderedDict()
+        self._kept: OrderedDict[_Asked, _Answer] = OrderedDict()
         self._looked: OrderedDict[str, tuple[float, Told]] = OrderedDict()
+
+    def at_hand(self, asked: _Asked, seen: int | None) -> bytes | None:
+        """What somebody else was told just now, if it is news; waits for nothing, and for any thread."""
+        kept, (looked_at, _) = self._kept.get(asked), self._looked.get(asked.job, (-math.inf, None))
+        if kept is None or kept.looked_at != looked_at or seen in (None, kept.revision):
+            return None
+        return kept.body if time.monotonic() - looked_at <= _FRESH_S else None
 
     def _told(self, site: Site, job: str, seen: int | None) -> "Told":
         """What the files tell. Who has not even seen what somebody else was told just now is told that."""
@@ -177,12 +193,14 @@ class _Answers:
         revision = _revision(told)
         if seen == revision and not told.unread:
             return None
+        looked_at, _ = self._looked[asked.job]
         before = self._kept.get(asked)
-        if before is not None and before[0] == revision and not told.unread:
-            return before[1]
+        if before is not None and before.revision == revision and not told.unread:
+            self._kept[asked] = replace(before, looked_at=looked_at)
+            return before.body
         body = to_json(shown(_metrics(told), asked.points, asked.begin))
         if not told.unread:
-            self._kept[asked] = (revision, body)
+            self._kept[asked] = _Answer(revision, body, looked_at)
             self._kept.move_to_end(asked)
             while len(self._kept) > _MOST_ANSWERS:
                 self._kept.popitem(last=False)

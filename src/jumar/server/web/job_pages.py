@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import JobEnded, NotFound
-from jumar.server.api.follow import Decoder, OpenLog
 from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.api.logs import MOST_OFFSET, find_first_error
+from jumar.server.api.open_log import Decoder, OpenLog
 from jumar.server.api.plain import plain
 from jumar.server.edge.auth import (
     Member,
@@ -37,6 +37,8 @@ from jumar.spec.staging import data_rows
 from jumar.spec.states import ACTIVE, JobSort, JobState
 
 router = APIRouter()
+job_router = APIRouter()
+"""The one page that asks again and again while it is open."""
 ROWS = 50
 SHOWN_LINES = 500
 SHOWN_BYTES = 48 * 1024
@@ -146,7 +148,7 @@ async def stop_several(
     return RedirectResponse("/jobs", status_code=303)
 
 
-@router.get("/jobs/{job}")
+@job_router.get("/jobs/{job}")
 async def job_page(
     request: Request,
     opened: SeenJob,
@@ -164,7 +166,9 @@ async def job_page(
     # Whatever happens while the page is put together is news to the next question.
     version = site.service.version
     if is_fragment(request) and seen == version:
-        data = await run_in_threadpool(site.service.staging, opened.id)
+        row = site.service.at_hand(opened.id)
+        carries = row is None or row.spec.stages_data
+        data = await run_in_threadpool(site.service.staging, opened.id) if carries else None
         if carried == _told_at(data):
             return Response(status_code=_NO_CONTENT)
     record = await run_in_threadpool(site.service.get, opened.id)
