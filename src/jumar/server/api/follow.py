@@ -114,9 +114,12 @@ class Follower:
     async def _own(self, tail: Tail) -> bytes:
         """What comes next, read for this follower alone; nothing, and at once, at the end that all wait at."""
         waits = self._is_at_end and not self._is_final and not self._is_beyond
-        if waits and tail.is_end(self._decoder.offset):
+        if waits and self._decoder.offset == tail.offset:
             return b""
-        data = await run_in_threadpool(self._read, tail)
+        # To where the others are, and not past them: from there on one read serves all.
+        behind = 0 if self._is_final else tail.offset - self._decoder.position
+        count = min(CHUNK, behind) if behind > 0 else CHUNK
+        data = await run_in_threadpool(self._read, tail, count)
         self._is_at_end = len(data) < CHUNK and not (self._is_final and data)
         start = self._decoder.offset
         text = self._decoder.feed(data, final=self._is_final and not data)
@@ -140,7 +143,7 @@ class Follower:
         self._shown = shown
         return record
 
-    def _read(self, tail: Tail) -> bytes:
+    def _read(self, tail: Tail, count: int) -> bytes:
         log = tail.open()
         if log is None:
             return b""
@@ -148,7 +151,7 @@ class Follower:
             self._has_begun = True
             if self._start.tail is not None:
                 self._decoder = Decoder(log.tail_offset(self._start.tail, log.size()))
-        data = log.read(self._decoder.position, CHUNK)
+        data = log.read(self._decoder.position, count)
         self._is_beyond = not data and log.size() < self._decoder.position
         return data
 

@@ -70,20 +70,20 @@ class Tail:
         """What comes after `offset`, if it was read lately."""
         return next((piece for piece in self._pieces if piece.start == offset), None)
 
-    def is_end(self, offset: int) -> bool:
-        """Whether all that is known of comes before `offset`."""
-        return offset == self._decoder.offset
+    @property
+    def offset(self) -> int:
+        """How far it was read for all."""
+        return self._decoder.offset
 
     async def wait(self, offset: int | None) -> None:
         """For anything new, of who has read as far as `offset` and found no more; without one, of who is not
         anywhere in the log yet."""
         if self._failure is not None:
             raise self._failure
-        if offset is not None and offset > self._decoder.offset:
-            # Nobody has been as far: from here on it is read for all, and who waits further back goes on.
+        if offset is not None and offset > self.offset and not self._waiting:
+            # Nobody needs what comes before: from here on it is read for all.
             self._decoder = Decoder(offset)
             self._pieces.clear()
-            self._wake()
         is_news = offset is not None and self.piece_at(offset) is not None
         if is_news or self._site.closing.is_set():
             return
@@ -133,7 +133,7 @@ class Tail:
         decoder = self._decoder
         data = await run_in_threadpool(self._read, decoder.position)
         if decoder is not self._decoder:
-            # Somebody was further meanwhile.
+            # Who waited is gone, and somebody who has come was further.
             return
         start = decoder.offset
         text = decoder.feed(data)
