@@ -5,21 +5,35 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from jumar.jobs.rows import JobRow
 from jumar.jobs.sampling import Sampler
 from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.edge.auth import Member, SeenJob
 from jumar.server.edge.exchange import answer
-from jumar.server.edge.site import SiteOf
+from jumar.server.edge.quick import number_in, plain_query, quick_route
+from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.usage import JobUsage, UsedBy
 
-router = APIRouter(tags=["usage"])
 MOST_DAYS = 366
 _MOST_ANSWERS = 64
+
+
+async def _at_once(request: Request, site: Site, row: JobRow) -> Response | None:
+    found = plain_query(request, "seen")
+    if found is None:
+        return None
+    try:
+        return await _told(site, row.id, number_in(found, "seen", usual=None, most=MOST_NUMBER))
+    except ValueError:
+        return None
+
+
+router = APIRouter(tags=["usage"], route_class=quick_route(_at_once))
 
 
 @router.get("/jobs/{job}/usage", response_model=JobUsage, summary="What a job uses")
@@ -32,7 +46,11 @@ async def job_usage(
 ) -> Response:
     """CPU, memory and the cards of a job, while it runs and afterwards. With `seen`, 204 when nothing
     is new."""
-    found = await run_in_threadpool(_answers.of, site.service.sampler, opened.id)
+    return await _told(site, opened.id, seen)
+
+
+async def _told(site: Site, job: str, seen: int | None) -> Response:
+    found = await run_in_threadpool(_answers.of, site.service.sampler, job)
     if seen == found.revision:
         return Response(status_code=204)
     return Response(found.body, media_type="application/json")

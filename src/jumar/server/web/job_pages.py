@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import JobEnded, NotFound
+from jumar.jobs.rows import JobRow
 from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.api.logs import MOST_OFFSET, find_first_error
 from jumar.server.api.open_log import Decoder, OpenLog
@@ -25,6 +26,7 @@ from jumar.server.edge.auth import (
     find_job,
     may_open,
 )
+from jumar.server.edge.quick import plain_query, quick_route
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.endpoints import endpoint_values
 from jumar.server.web.ran_in import environments
@@ -37,8 +39,6 @@ from jumar.spec.staging import data_rows
 from jumar.spec.states import ACTIVE, JobSort, JobState
 
 router = APIRouter()
-job_router = APIRouter()
-"""The one page that asks again and again while it is open."""
 ROWS = 50
 SHOWN_LINES = 500
 SHOWN_BYTES = 48 * 1024
@@ -148,6 +148,19 @@ async def stop_several(
     return RedirectResponse("/jobs", status_code=303)
 
 
+async def _no_news(request: Request, site: Site, row: JobRow) -> Response | None:
+    """Of a job without data to carry nothing is new while the version is the same."""
+    found = plain_query(request, "seen", "carried")
+    if found is None or found.get("seen") != str(site.service.version) or found.get("carried"):
+        return None
+    is_all = row.spec.stages_data or not is_fragment(request)
+    return None if is_all else Response(status_code=_NO_CONTENT)
+
+
+job_router = APIRouter(route_class=quick_route(_no_news))
+"""The one page that asks again and again while it is open."""
+
+
 @job_router.get("/jobs/{job}")
 async def job_page(
     request: Request,
@@ -166,9 +179,7 @@ async def job_page(
     # Whatever happens while the page is put together is news to the next question.
     version = site.service.version
     if is_fragment(request) and seen == version:
-        row = site.service.at_hand(opened.id)
-        carries = row is None or row.spec.stages_data
-        data = await run_in_threadpool(site.service.staging, opened.id) if carries else None
+        data = await run_in_threadpool(site.service.staging, opened.id)
         if carried == _told_at(data):
             return Response(status_code=_NO_CONTENT)
     record = await run_in_threadpool(site.service.get, opened.id)
