@@ -2,12 +2,13 @@
 
 import threading
 from itertools import pairwise
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.conftest import Event, Running, events
 
-from jumar.server.api.follow import Decoder
+from jumar.server.api.open_log import Decoder
 from jumar.spec.states import AttemptState, JobState
 
 FOLLOWERS = 20
@@ -94,6 +95,73 @@ def test_a_live_log_arrives_while_it_is_written(running: Running) -> None:
     assert (
         Event("state", {"state": "succeeded", "cause": None, "values": {}, "reason": None}) in rest
     )
+
+
+def test_many_follow_one_log_that_is_open_once_and_each_gets_every_byte_once(
+    running: Running,
+) -> None:
+    job = running.running_job()
+    log = running.log_path(job.id)
+    lines = [f"行 {number} – ✓\n" for number in range(600)]
+    written = "".join(lines).encode()
+    third, most = len("".join(lines[:200]).encode()), len("".join(lines[:400]).encode())
+    log.write_bytes(written[:third])
+    # From the beginning, from the middle, from the end of what is there, and from where it will end.
+    begins = [0, 0, len(lines[0].encode()), third, most]
+    texts: dict[int, str] = {}
+    heard = [threading.Event() for _ in begins]
+
+    def follow(number: int, begin: int) -> None:
+        with running.open(stream(job.id, f"?offset={begin}")) as answer:
+            said: list[Event] = []
+            for event in events(answer):
+                said.append(event)
+                heard[number].set()
+            texts[number] = text_of(said)
+
+    threads = [threading.Thread(target=follow, args=pair) for pair in enumerate(begins)]
+    for thread in threads:
+        thread.start()
+    for one in heard:
+        assert one.wait(180)
+    with log.open("ab", buffering=0) as file:
+        # Cut inside of characters too.
+        for place in range(third, len(written), 1009):
+            file.write(written[place : place + 1009])
+            opened = [link for link in Path("/proc/self/fd").iterdir() if _leads_to(link, log)]
+            assert len(opened) <= 2, "this test's and the server's"
+    running.finish(job.id)
+    for thread in threads:
+        thread.join(timeout=180)
+    assert texts == {n: written[begin:].decode() for n, begin in enumerate(begins)}
+    assert not [link for link in Path("/proc/self/fd").iterdir() if _leads_to(link, log)]
+
+
+def _leads_to(link: Path, file: Path) -> bool:
+    try:
+        return link.readlink() == file
+    except FileNotFoundError:
+        return False
+
+
+def test_who_asks_for_what_is_not_written_yet_keeps_nobody_from_the_log(running: Running) -> None:
+    job = running.running_job()
+    log = running.log_path(job.id)
+    log.write_text("first\n")
+    with (
+        running.open(stream(job.id, "?offset=1000000")) as early,
+        running.open(stream(job.id)) as usual,
+    ):
+        waiting, incoming = events(early), events(usual)
+        assert next(waiting).name == next(incoming).name == "state"
+        assert next(incoming).data["text"] == "first\n"
+        for text in ("second\n", "third\n"):
+            with log.open("a") as file:
+                file.write(text)
+            assert next(incoming).data["text"] == text
+        running.finish(job.id)
+        assert [event.name for event in incoming] == ["state", "end"]
+        assert [event.name for event in waiting] == ["state", "end"]
 
 
 def test_following_the_tail_begins_some_lines_before_the_end(running: Running) -> None:

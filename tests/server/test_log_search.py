@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.server.conftest import Running
 
 from jumar.server.api import log_search
-from jumar.server.api.follow import OpenLog
 from jumar.server.api.log_search import Hit, Hits, offset_of_line, search
+from jumar.server.api.open_log import OpenLog
 from jumar.spec.states import AttemptState
 
 

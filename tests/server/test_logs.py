@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.server.conftest import Running
 
 from jumar.errors import RangeUnsatisfiable
-from jumar.server.api.follow import OpenLog
+from jumar.server.api.open_log import OpenLog
 from jumar.server.edge.requests import Part, parse_range
 
 GIB = 1 << 30

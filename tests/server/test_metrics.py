@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from tests.server.conftest import Running, wait_for
 from tests.server.test_webhooks import Chat
 from tests.server.test_webhooks import chat as chat  # a fixture
@@ -34,6 +35,27 @@ def test_a_log_that_grows_gives_more_points_and_nothing_new_is_no_content(runnin
     assert more["curves"][0]["not_finite_from"] == 3
     log.write_text("step 1 acc: 1\n")
     assert names(running.api("GET", address).json) == {"acc": [1]}
+
+
+@pytest.mark.parametrize("what", ["metrics", "usage"])
+def test_odd_questions_are_answered_alike_while_a_job_runs_and_afterwards(
+    running: Running, what: str
+) -> None:
+    path = f"/jobs/{{}}/{what}"
+    odd = ("seen=-1", "seen=x", "seen=1&seen=2", "user=bob", "seen=", "unknown=1", "points=1")
+    odd = (*odd, "points=9999999", "axis=moon", "axis=time", "points=2&seen=7", "")
+    ended = running.running_job()
+    running.finish(ended.id)
+    running.log_path(ended.id).write_text("step 1 loss 0.5\n")
+    job = running.running_job()
+    running.log_path(job.id).write_text("step 1 loss 0.5\n")
+    for query in odd:
+        now, then = (running.api("GET", f"{path.format(one.id)}?{query}") for one in (job, ended))
+        assert (now.status, now.body) == (then.status, then.body), query
+    for user, status in (("bob", 403), ("eve", 403), (None, 401), ("root", 200)):
+        assert running.api("GET", path.format(job.id), user=user).status == status
+    running.site.accounts.set_role("ann", "pending")
+    assert running.api("GET", path.format(job.id)).status == 403
 
 
 def test_a_long_log_is_read_over_several_questions(running: Running) -> None:

@@ -324,6 +324,12 @@ class Roster:
         with self._lock:
             return job_id in self._active
 
+    def active_row(self, job_id: str) -> JobRow | None:
+        """A job that holds cards, as it was last written down; None for every other."""
+        with self._lock:
+            job = self._active.get(job_id)
+        return None if job is None else job.row
+
     def active(self) -> list[ActiveJob]:
         """All that hold cards."""
         with self._lock:

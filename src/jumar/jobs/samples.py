@@ -4,7 +4,8 @@ When the file has become long, samples that lie close together for their age bec
 old is coarse, and the file stays small however long the job runs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,18 +83,28 @@ def _read(path: Path) -> tuple[Columns, list[Row]]:
         return (), []
     columns: Columns = ()
     rows: list[Row] = []
-    for line in lines:
-        try:
-            value: Any = json.loads(line)
-        except ValueError:
-            # Cut while it was written.
-            continue
+    for value in _values(lines):
         if isinstance(value, dict):
             named = cast("dict[str, list[list[str | None]]]", value)["columns"]
             columns = tuple((str(name), card) for name, card in named)
         elif isinstance(value, list) and len(cast("Row", value)) == len(columns) + 1:
             rows.append(cast("Row", value))
     return columns, rows
+
+
+def _values(lines: list[str]) -> Iterable[Any]:
+    try:
+        # All at once: open pages ask again and again, and a file has thousands of lines.
+        return cast("list[Any]", json.loads(f"[{','.join(lines)}]"))
+    except ValueError:
+        return _whole_values(lines)
+
+
+def _whole_values(lines: list[str]) -> Iterator[Any]:
+    for line in lines:
+        # Another may be cut: it was being written when the machine went down.
+        with suppress(ValueError):
+            yield json.loads(line)
 
 
 def _merged(before: Columns, now: Columns) -> Columns:

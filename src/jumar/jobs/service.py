@@ -403,7 +403,15 @@ class JobService:
         elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
         return self._files.open_file(row.id, path, elsewhere=elsewhere)
 
+    def at_hand(self, job: str) -> JobRow | None:
+        """A job that is under way, by its id, without asking the database: open pages ask for those again and
+        again, and this waits for nothing. None says nothing about a job."""
+        return self._conductor.roster.active_row(job)
+
     def _row(self, job: str) -> JobRow:
+        found = self.at_hand(job)
+        if found is not None:
+            return found
         with self._database.read() as connection:
             return ledger.find_job(connection, job)
 

@@ -53,7 +53,7 @@ from jumar.server.modelarts import (
     v2_logs,
     v2_search,
 )
-from jumar.server.web import error_page, mount_pages
+from jumar.server.web import error_page, job_router, mount_pages
 from jumar.spec.job import JobSpec
 
 
@@ -69,13 +69,14 @@ def create_app(site: Site) -> FastAPI:
         redoc_url=None,
     )
     app.state.site = site
+    # Routes are tried one after the other, and open pages ask for these again and again.
+    for module in (metrics, usage, logs):
+        app.include_router(module.router, prefix=API)
+    app.include_router(job_router, include_in_schema=False)
     job_modules = (
         jobs,
-        logs,
-        metrics,
         steps,
         evaluation,
-        usage,
         files,
         why,
         beside,

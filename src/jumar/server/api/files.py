@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from jumar.errors import FileChanged
 from jumar.launch.jobdir.browse import etag_of
-from jumar.server.api.follow import OpenLog, blocks
+from jumar.server.api.open_log import OpenLog, blocks
 from jumar.server.edge.auth import OpenedJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.requests import Part, parse_range

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from jumar.server.api.follow import OpenLog
+from jumar.server.api.open_log import OpenLog
 from jumar.server.api.plain import plain
 
 MOST_HITS = 500

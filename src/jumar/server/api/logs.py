@@ -12,8 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from jumar.errors import BadInput, LogNotFound
-from jumar.server.api.follow import Follower, OpenLog, Start, blocks
+from jumar.server.api.follow import Follower, Start
 from jumar.server.api.log_search import MOST_HITS, Hits, offset_of_line, search
+from jumar.server.api.open_log import OpenLog, blocks
 from jumar.server.edge.auth import SeenJob, check_still_seen
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.requests import Part, parse_range, whole_number

@@ -14,23 +14,24 @@ from pathlib import PurePosixPath
 from typing import Annotated, Literal, TypeVar
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from jumar.errors import NotFound
+from jumar.jobs.rows import JobRow
 from jumar.launch.ranks.environment import is_secret
 from jumar.server.api.alerts import kept_alerts, not_finite
 from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.api.metric_files import Source, sources
 from jumar.server.edge.auth import SeenJob
+from jumar.server.edge.quick import number_in, plain_query, quick_route
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.metrics import Alert, Curve, JobMetrics, OwnRun
 from jumar.track.reading import FileReader
 from jumar.track.runs import RunReader
 from jumar.track.series import MOST_POINTS, Series, thinned
 
-router = APIRouter(tags=["jobs"])
 MOST_READERS = 256
 _BLOCK_BYTES = 1 << 20
 BUDGET_BYTES = 8 << 20
@@ -40,6 +41,7 @@ _MOST_KEPT_POINTS = 4_000_000
 _LIVE_S = 15.0
 """What came since a look that long ago, or less, came now."""
 _MOST_ANSWERS = 64
+_FEWEST_POINTS = 2
 _FRESH_S = 1.0
 """Pages ask each second: one look serves all that have the same job open."""
 # Reading holds the interpreter: one at a time, so that others are answered in between.
@@ -118,6 +120,23 @@ class MetricReaders:
 _readers = MetricReaders()
 
 
+async def _at_once(request: Request, site: Site, row: JobRow) -> Response | None:
+    found = plain_query(request, "seen", "points", "axis")
+    if found is None or found.get("axis", "step") != "step":
+        return None
+    try:
+        seen = number_in(found, "seen", usual=None, most=MOST_NUMBER)
+        points = number_in(found, "points", usual=MOST_POINTS, most=MOST_POINTS)
+    except ValueError:
+        return None
+    if points is None or points < _FEWEST_POINTS:
+        return None
+    return await _told(site, _Asked(row.id, points, None), seen)
+
+
+router = APIRouter(tags=["jobs"], route_class=quick_route(_at_once))
+
+
 @router.get("/jobs/{job}/metrics", response_model=JobMetrics, summary="What a training tells")
 async def metrics(
     opened: SeenJob,
@@ -126,7 +145,10 @@ async def metrics(
         int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
     ] = None,
     points: Annotated[
-        int, Query(ge=2, le=MOST_POINTS, description="of each curve at most; extremes stay")
+        int,
+        Query(
+            ge=_FEWEST_POINTS, le=MOST_POINTS, description="of each curve at most; extremes stay"
+        ),
     ] = MOST_POINTS,
     axis: Annotated[
         Axis, Query(description="time: seconds since the job began, where they are known")
@@ -135,8 +157,13 @@ async def metrics(
     """Losses, accuracy and the like: found in the job's logs and TensorBoard files, or told by its script
     through jumar_track, Aim, Weights & Biases or SwanLab. With `seen`, 204 when nothing is new."""
     begin = (opened.started_at or opened.created_at) if axis == "time" else None
-    asked = _Asked(opened.id, points, begin)
-    body = await to_thread.run_sync(_answers.of, site, asked, seen, limiter=READING)
+    return await _told(site, _Asked(opened.id, points, begin), seen)
+
+
+async def _told(site: Site, asked: "_Asked", seen: int | None) -> Response:
+    body = _answers.at_hand(asked, seen)
+    if body is None:
+        body = await to_thread.run_sync(_answers.of, site, asked, seen, limiter=READING)
     if body is None:
         return Response(status_code=204)
     return Response(body, media_type="application/json")
@@ -151,12 +178,26 @@ class _Asked:
     begin: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    revision: int
+    body: bytes
+    looked_at: float
+
+
 class _Answers:
     """The last answers: many people look at the same page."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[_Asked, tuple[int, bytes]] = OrderedDict()
+        self._kept: OrderedDict[_Asked, _Answer] = OrderedDict()
         self._looked: OrderedDict[str, tuple[float, Told]] = OrderedDict()
+
+    def at_hand(self, asked: _Asked, seen: int | None) -> bytes | None:
+        """What somebody else was told just now, if it is news; waits for nothing, and for any thread."""
+        kept, (looked_at, _) = self._kept.get(asked), self._looked.get(asked.job, (-math.inf, None))
+        if kept is None or kept.looked_at != looked_at or seen in (None, kept.revision):
+            return None
+        return kept.body if time.monotonic() - looked_at <= _FRESH_S else None
 
     def _told(self, site: Site, job: str, seen: int | None) -> "Told":
         """What the files tell. Who has not even seen what somebody else was told just now is told that."""
@@ -177,12 +218,14 @@ class _Answers:
         revision = _revision(told)
         if seen == revision and not told.unread:
             return None
+        looked_at, _ = self._looked[asked.job]
         before = self._kept.get(asked)
-        if before is not None and before[0] == revision and not told.unread:
-            return before[1]
+        if before is not None and before.revision == revision and not told.unread:
+            self._kept[asked] = replace(before, looked_at=looked_at)
+            return before.body
         body = to_json(shown(_metrics(told), asked.points, asked.begin))
         if not told.unread:
-            self._kept[asked] = (revision, body)
+            self._kept[asked] = _Answer(revision, body, looked_at)
             self._kept.move_to_end(asked)
             while len(self._kept) > _MOST_ANSWERS:
                 self._kept.popitem(last=False)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Annotated, cast
 
@@ -120,4 +121,7 @@ def _flat(record: JobRecord) -> dict[str, str]:
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, list) and all(isinstance(one, str) for one in cast("list[object]", value)):
+        # A command, as one would type it.
+        return shlex.join(cast("list[str]", value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from jumar.errors import JobFileNotFound
 from jumar.server.api.files import JobPath
-from jumar.server.api.follow import OpenLog
+from jumar.server.api.open_log import OpenLog
 from jumar.server.edge.auth import Member, OpenedJob
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.preview import MOST_IMAGE_BYTES, Preview, image_type, preview

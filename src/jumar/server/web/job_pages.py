@@ -12,9 +12,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from jumar.errors import JobEnded, NotFound
-from jumar.server.api.follow import Decoder, OpenLog
+from jumar.jobs.rows import JobRow
 from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.api.logs import MOST_OFFSET, find_first_error
+from jumar.server.api.open_log import Decoder, OpenLog
 from jumar.server.api.plain import plain
 from jumar.server.edge.auth import (
     Member,
@@ -25,6 +26,7 @@ from jumar.server.edge.auth import (
     find_job,
     may_open,
 )
+from jumar.server.edge.quick import plain_query, quick_route
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.endpoints import endpoint_values
 from jumar.server.web.ran_in import environments
@@ -146,7 +148,20 @@ async def stop_several(
     return RedirectResponse("/jobs", status_code=303)
 
 
-@router.get("/jobs/{job}")
+async def _no_news(request: Request, site: Site, row: JobRow) -> Response | None:
+    """Of a job without data to carry nothing is new while the version is the same."""
+    found = plain_query(request, "seen", "carried")
+    if found is None or found.get("seen") != str(site.service.version) or found.get("carried"):
+        return None
+    is_all = row.spec.stages_data or not is_fragment(request)
+    return None if is_all else Response(status_code=_NO_CONTENT)
+
+
+job_router = APIRouter(route_class=quick_route(_no_news))
+"""The one page that asks again and again while it is open."""
+
+
+@job_router.get("/jobs/{job}")
 async def job_page(
     request: Request,
     opened: SeenJob,

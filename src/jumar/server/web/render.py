@@ -26,6 +26,7 @@ from jumar.server.edge.auth import may_open, user_or_none
 from jumar.server.edge.site import site_of
 from jumar.server.web import times
 from jumar.server.web.i18n import COOKIE, LANGUAGES, choose
+from jumar.spec.amounts import bytes_text
 from jumar.spec.devices import card_names
 from jumar.spec.people import UserRecord
 from jumar.why.knowledge import texts
@@ -140,6 +141,7 @@ def _templates() -> Environment:
         auto_reload=False,
     )
     environment.filters["coded"] = coded
+    environment.filters["size"] = bytes_text
     known = cast("dict[str, Any]", environment.globals)
     known.update(static=_static_address, may_open=may_open)
     return environment

@@ -5,7 +5,7 @@
   const section = document.getElementById("ranks");
   const said = JSON.parse(section.dataset.words);
   const svg = section.querySelector("svg");
-  const [WIDTH, LEFT] = [1000, 60];
+  const LEFT = 60;
   const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium", hourCycle: "h23" });
 
   function made(name, attributes, words = "") {
@@ -24,10 +24,12 @@
   function draw(news) {
     section.hidden = news.ranks.length < 2;
     if (section.hidden) return;
-    const height = Math.max(3, Math.min(18, 360 / news.ranks.length));
-    const width = (WIDTH - LEFT) / news.times.length;
+    const height = Math.max(3, Math.min(22, 360 / news.ranks.length));
+    // In the pixels of the page: words stay readable on a phone.
+    const whole = svg.clientWidth || 1000;
+    const width = (whole - LEFT) / news.times.length;
     const most = Math.max(...news.cells.flat(), 0.001);
-    svg.setAttribute("viewBox", `0 0 ${WIDTH} ${height * news.ranks.length}`);
+    svg.setAttribute("viewBox", `0 0 ${whole} ${height * news.ranks.length}`);
     svg.replaceChildren();
     news.ranks.forEach((rank, row) => {
       const y = row * height;
