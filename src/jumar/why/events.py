@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from jumar.why.advice import Told, told_by
 from jumar.why.knowledge import (
+    API_GONE,
+    API_NEW,
     ERROR_LINE,
     LIBRARY_ERROR,
     OPTIONAL_MISSING,
@@ -25,7 +28,7 @@ from jumar.why.knowledge import (
     signatures,
 )
 from jumar.why.raised import Raised, exceptions
-from jumar.why.reading import Line, waited
+from jumar.why.reading import Line, waited, without_marks
 
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
@@ -56,6 +59,13 @@ _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
 _DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
 # Causes that tell little: where the exception was raised tells more.
 _GENERAL = frozenset((LIBRARY_ERROR, PYTHON_ERROR, "refused", "unsupported", "checked"))
+# What another version of a package shows as.
+_OF_VERSIONS = frozenset(
+    (
+        *("attribute-missing", "import-name", "library-use", "module-missing", "wrong-type"),
+        *("library-mismatch", "optional-missing", "name-missing", "configuration", "arguments"),
+    )
+)
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _KIND_LINES, _NEAR = 2, 15
@@ -83,6 +93,8 @@ class Event:
     """Known only by the kind of its message, and not the script's own."""
     is_hint: bool = False
     """Only a line that calls itself an error."""
+    also: tuple[str, ...] = ()
+    """Sentences that are added to its remedy."""
 
     @property
     def level(self) -> Level:
@@ -100,7 +112,11 @@ def events_of(lines: Sequence[Line]) -> list[Event]:
     writers: dict[str, list[Line]] = {}
     for line in lines:
         writers.setdefault(line.writer, []).append(line)
-    found = [event for theirs in writers.values() for event in _events_of_one(theirs, known)]
+    found = [
+        event
+        for theirs in writers.values()
+        for event in _events_of_one(without_marks(theirs), known)
+    ]
     found.sort(key=lambda event: event.line.offset)
     return _with_times(_without_echoes(found), lines)
 
@@ -170,6 +186,9 @@ def _of_exception(one: Raised, known: _Known) -> Event:
     if best is not None and best.cause.level >= Level.WRAPPER and one.asserted is not None:
         best = None
     cause = _kind_of(one) if best is None else best.cause
+    told = told_by(one)
+    if told.api is not None and cause.name in _OF_VERSIONS:
+        cause = causes()[API_GONE if told.api.is_gone else API_NEW]
     # What nobody waits for is not why a program ended; and one without a word says nothing.
     is_hint = best is None and (one.is_aside or (one.is_mute and cause.name == PYTHON_ERROR))
     if is_hint:
@@ -178,11 +197,29 @@ def _of_exception(one: Raised, known: _Known) -> Event:
         cause,
         one.lines[0],
         _began(one.lines),
-        {"error": one.said[:200]} | ({} if one.place is None else {"place": one.place}),
+        {"error": one.said[:200], **told.values}
+        | ({} if one.place is None else {"place": one.place}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
-        is_general=best is None and not one.is_own,
+        is_general=best is None and not one.is_own and cause.name not in (API_GONE, API_NEW),
         is_hint=is_hint,
+        also=_also(told, cause, is_known=best is not None),
+    )
+
+
+def _also(told: Told, cause: Cause, *, is_known: bool) -> tuple[str, ...]:
+    """Which of its sentences fit this cause."""
+    is_about_versions = not is_known or cause.name in _OF_VERSIONS
+    fits = {
+        "advice": True,
+        "inside": is_about_versions and cause.level <= Level.SYMPTOM,
+        "install": cause.name == "module-missing",
+        "instead": cause.name in (API_GONE, API_NEW),
+    }
+    return tuple(
+        f"{sentence}-{cause.name}" if sentence == "instead" else sentence
+        for sentence in told.sentences
+        if fits[sentence]
     )
 
 
@@ -226,7 +263,8 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
         is_warning = is_script and _WARNS.search(head) is not None
         if is_warning and _DEPRECATES.search(text):
             return None
-        is_survivable = best.cause.name in _SURVIVABLE
+        # What ended the program is its exception; a line tells of what a script did without, too.
+        is_survivable = best.cause.name in _SURVIVABLE or is_script
         said = {"error": text.strip()[:200]}
         began = _began([line])
         return Event(best.cause, line, began, said, best.weight, end, is_survivable, is_warning)

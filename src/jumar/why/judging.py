@@ -78,16 +78,29 @@ def _seen(cause: Cause, read: _Read) -> Verdict:
 
 
 def _answer(
-    name: str, values: Mapping[str, str], read: _Read, known: Cause | None = None
+    name: str,
+    values: Mapping[str, str],
+    read: _Read,
+    known: Cause | None = None,
+    also: Sequence[str] = (),
 ) -> Verdict:
     return Verdict(
         cause=None if known is None else known.name,
         whose=UNKNOWN if known is None else known.whose,
         what={one: texts(one)[name]["what"].format_map(values) for one in LANGUAGES},
-        remedy={one: texts(one)[name]["remedy"].format_map(values) for one in LANGUAGES},
+        remedy={one: _remedy(one, name, values, also) for one in LANGUAGES},
         files=read.files,
         bytes=read.bytes,
     )
+
+
+def _remedy(language: str, name: str, values: Mapping[str, str], also: Sequence[str]) -> str:
+    """What to do about a cause in general, and what its own message and place say."""
+    known = texts(language)
+    told = {sentence: known["also"][sentence].format_map(values) for sentence in also}
+    general = known[name]["remedy"].format_map(values)
+    first = [told.pop("advice")] if "advice" in told else []
+    return ("" if language == "zh" else " ").join([*first, general, *told.values()])
 
 
 def _read(source: Source, read: _Read) -> None:
@@ -147,7 +160,7 @@ def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Rea
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
     return replace(
-        _answer(name, values, read, event.cause),
+        _answer(name, values, read, event.cause, event.also),
         evidence=_evidence([chosen, *same[: _SAME - 1]]),
         followed=_evidence(_different(event, others)),
         rank=rank,
