@@ -33,7 +33,10 @@ from jumar.why.reading import Line, waited, without_marks
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
-_ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
+_ERROR_LINE = re.compile(
+    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)"
+    r"|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b"
+)
 # The message of a C++ exception that nobody caught.
 _WHAT = re.compile(r"\s*what\(\): ")
 # What a line that calls itself an error may tell of the world; of calls and values it tells too little.
@@ -41,7 +44,10 @@ _TOLD_BY_LINES = frozenset(
     (
         *("file-missing", "file-exists", "file-forbidden", "disk-broken", "host-allocation"),
         *("module-missing", "library-mismatch", "port-taken", "download", "data-broken"),
-        *("network-connect", "process-limit", "checkpoint-fit"),
+        *("network-connect", "process-limit", "checkpoint-fit", "extension-build", "connection"),
+        *("access", "encoding", "no-cuda", "device-memory", "device-busy", "device-number"),
+        *("driver-old", "gpu-kernel-image", "gpu-assert", "gpu-address", "device-ecc"),
+        *("device-lost", "killed", "crash", "model-load", "checkpoint-broken", "kernel-missing"),
     )
 )
 _WENT_ON = re.compile(
@@ -185,6 +191,10 @@ def _of_exception(one: Raised, known: _Known) -> Event:
     # What a launcher says below the script's own exception is not its message.
     if best is not None and best.cause.level >= Level.WRAPPER and one.asserted is not None:
         best = None
+    if best is not None and best.cause.level in (Level.VAGUE, Level.WRAPPER):
+        # That something failed is said by many messages; some say what, too.
+        kind = _kind_of(one)
+        best = None if kind.name in _TOLD_BY_LINES else best
     cause = _kind_of(one) if best is None else best.cause
     told = told_by(one)
     if told.api is not None and cause.name in _OF_VERSIONS:
