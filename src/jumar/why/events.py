@@ -286,11 +286,16 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     if kind.name != LIBRARY_ERROR:
         return Event(kind, line, _began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
-        hint = _kind(text.strip(), is_own=False)
-        if hint.name not in _TOLD_BY_LINES or _WENT_ON.search(text):
-            hint = causes()[ERROR_LINE]
-        return Event(hint, line, _began([line]), said, 0, end, is_hint=True)
+        return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end, is_hint=True)
     return None
+
+
+def read_closer(hint: Event) -> None:
+    """What a line that calls itself an error tells of the world: looked for only where nothing else is told."""
+    text = hint.line.text
+    if hint.cause.name == ERROR_LINE and not _WENT_ON.search(text):
+        kind = _kind(text.strip(), is_own=False)
+        hint.cause = kind if kind.name in _TOLD_BY_LINES else hint.cause
 
 
 def _is_no_fault(text: str) -> bool:

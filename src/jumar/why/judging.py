@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jumar.spec.verdicts import UNKNOWN, Evidence, Verdict
-from jumar.why.events import Event, events_of
-from jumar.why.knowledge import LANGUAGES, Cause, Level, by_platform, texts
+from jumar.why.events import Event, events_of, read_closer
+from jumar.why.knowledge import ERROR_LINE, LANGUAGES, Cause, Level, by_platform, texts
 from jumar.why.reading import lines_of
 from jumar.why.scan import line_number, regions
 
 _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
 _SHOWN, _SAME, _FOLLOWED = 300, 3, 5
+_MOST_HINTS = 100
 _LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (\d+)")
 
 
@@ -142,6 +143,8 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
         return None
     level = min(sign.event.level for sign in living)
     best = [sign for sign in living if sign.event.level is level]
+    if level is Level.HINT:
+        best = _telling(best)
     # Times of different logs are compared only where all have them.
     firsts = list({id(sign.source): sign for sign in reversed(best)}.values())
     if any(sign.source.is_accused for sign in firsts):
@@ -149,6 +152,13 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
     if all(sign.event.at is not None for sign in best):
         return min(best, key=lambda sign: (not sign.source.is_accused, sign.event.at))
     return min(firsts, key=lambda sign: sign.ended_at)
+
+
+def _telling(hints: list[_Sign]) -> list[_Sign]:
+    """Of lines that call themselves errors, those that say what is wrong; all of them if none does."""
+    for sign in (*hints[:_MOST_HINTS], *hints[-_MOST_HINTS:]):
+        read_closer(sign.event)
+    return [sign for sign in hints if sign.event.cause.name != ERROR_LINE] or hints
 
 
 def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Read) -> Verdict:

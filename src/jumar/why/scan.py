@@ -8,7 +8,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import islice
 
 # An error is marked by one of these, nearly always.
 _STRONG = (b"Traceback (most recent", b"Error", b"ERR", b"error:")
@@ -111,9 +111,16 @@ class _Hits:
         self._kept: list[int] = []
         self._seen: dict[bytes, int] = {}
         self._last: dict[bytes, int] = {}
+        self._is_noisy = False
+        """Nearly all lines of the last block had a mark."""
 
     def look(self, start: int, block: bytes, marks: tuple[bytes, ...]) -> None:
         """Note the lines of a block that have a mark."""
+        if self._is_noisy:
+            self._is_noisy = sum(map(block.count, _STRONG)) > _MANY
+            if self._is_noisy:
+                self._look_at_kinds(start, block, marks)
+                return
         found: set[int] = set()
         for mark in marks:
             at = block.find(mark)
@@ -122,23 +129,27 @@ class _Hits:
                 # One mark in a line is enough.
                 end = block.find(b"\n", at)
                 at = -1 if end < 0 else block.find(mark, end)
-                if len(found) > _MANY and marks is _STRONG:
-                    self._look_at_kinds(start, block)
+                if len(found) > _MANY:
+                    self._is_noisy = True
+                    self._look_at_kinds(start, block, marks)
                     return
         for line in sorted(found):
             self._note(start + line, block[line : line + _SHAPE_BYTES])
 
-    def _look_at_kinds(self, start: int, block: bytes) -> None:
+    def _look_at_kinds(self, start: int, block: bytes, marks: tuple[bytes, ...]) -> None:
         """The same where nearly all lines have a mark: a first and a last one of each kind."""
+        lines = block.split(b"\n")
         shapes = block.translate(None, _DIGITS).split(b"\n")
-        lengths = map(len, block.split(b"\n"))
-        starts = [at + index for index, at in enumerate(accumulate(lengths, initial=0))]
         last = dict(zip(shapes, range(len(shapes)), strict=True))
         first = dict(zip(reversed(shapes), reversed(range(len(shapes))), strict=True))
-        kinds = [shape for shape in first if any(mark in shape for mark in _STRONG)]
+        marked = (shape for shape in reversed(first) if any(mark in shape for mark in marks))
+        # More kinds than are kept need not be told apart.
+        kinds = list(islice(marked, _MOST_SHAPES))
+        line, before = start, 0
         for index in sorted({at for shape in kinds for at in (first[shape], last[shape])}):
-            line = starts[index]
-            self._note(start + line, block[line : line + _SHAPE_BYTES])
+            line += sum(map(len, lines[before:index])) + index - before
+            before = index
+            self._note(line, lines[index][:_SHAPE_BYTES])
 
     def _note(self, offset: int, line: bytes) -> None:
         shape = line.partition(b"\n")[0].translate(None, _DIGITS)
