@@ -26,29 +26,105 @@ _MOST_ADVICE, _SHORTEST = 2, 12
 _LONGEST = 280
 _PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)(?:/|\.py)")
 # What these raise is mostly about what they were given: the caller tells more.
-_TOOLS = frozenset(("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy"))
+_TOOLS = frozenset(
+    ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
+)
 _DISTRIBUTIONS = {
-    **{"cv2": "opencv-python", "PIL": "Pillow", "yaml": "PyYAML", "sklearn": "scikit-learn"},
-    **{"skimage": "scikit-image", "google": "protobuf", "mmseg": "mmsegmentation", "fitz": "PyMuPDF"},
-    **{"Crypto": "pycryptodome", "bs4": "beautifulsoup4", "attr": "attrs", "dateutil": "python-dateutil"},
-    **{"git": "GitPython", "faiss": "faiss-cpu", "tensorboard": "tensorboard", "flash_attn": "flash-attn"},
-    **{"pytorch_lightning": "pytorch-lightning", "huggingface_hub": "huggingface-hub", "OpenSSL": "pyOpenSSL"},
-    **{"dotenv": "python-dotenv", "jwt": "PyJWT", "Levenshtein": "python-Levenshtein", "umap": "umap-learn"},
-    **{"serial": "pyserial", "magic": "python-magic", "usb": "pyusb", "MeCab": "mecab-python3", "wx": "wxPython"},
-    **{"pl_bolts": "lightning-bolts", "torch_geometric": "torch-geometric", "ldm": "latent-diffusion"},
-    **{"segment_anything": "segment-anything", "clip": "git+https://github.com/openai/CLIP.git", "apex": "apex, from NVIDIA's sources"},
-    **{"pycocotools": "pycocotools", "tensorboardX": "tensorboardX", "sentencepiece": "sentencepiece"},
-    **{"te": "the wheels of CANN's own folder (te, topi, hccl)", "acl": "CANN's toolkit (source set_env.sh)"},
-    **{"tbe": "CANN's toolkit (source set_env.sh)", "hccl": "the wheels of CANN's own folder (te, topi, hccl)"},
+    "cv2": "opencv-python",
+    "PIL": "Pillow",
+    "yaml": "PyYAML",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "google": "protobuf",
+    "mmseg": "mmsegmentation",
+    "fitz": "PyMuPDF",
+    "Crypto": "pycryptodome",
+    "bs4": "beautifulsoup4",
+    "attr": "attrs",
+    "dateutil": "python-dateutil",
+    "git": "GitPython",
+    "faiss": "faiss-cpu",
+    "tensorboard": "tensorboard",
+    "flash_attn": "flash-attn",
+    "pytorch_lightning": "pytorch-lightning",
+    "huggingface_hub": "huggingface-hub",
+    "OpenSSL": "pyOpenSSL",
+    "dotenv": "python-dotenv",
+    "jwt": "PyJWT",
+    "Levenshtein": "python-Levenshtein",
+    "umap": "umap-learn",
+    "serial": "pyserial",
+    "magic": "python-magic",
+    "usb": "pyusb",
+    "MeCab": "mecab-python3",
+    "wx": "wxPython",
+    "pl_bolts": "lightning-bolts",
+    "torch_geometric": "torch-geometric",
+    "ldm": "latent-diffusion",
+    "segment_anything": "segment-anything",
+    "clip": "git+https://github.com/openai/CLIP.git",
+    "apex": "apex, from NVIDIA's sources",
+    "pycocotools": "pycocotools",
+    "tensorboardX": "tensorboardX",
+    "sentencepiece": "sentencepiece",
+    "te": "the wheels of CANN's own folder (te, topi, hccl)",
+    "acl": "CANN's toolkit (source set_env.sh)",
+    "tbe": "CANN's toolkit (source set_env.sh)",
+    "hccl": "the wheels of CANN's own folder (te, topi, hccl)",
 }
 _MODULE = re.compile(r"No module named '?([\w.]+)'?")
 # Folders of people's own repositories; a package of that name is hardly meant.
 _OWN_NAMES = frozenset(
     (
-        *("utils", "util", "models", "model", "src", "lib", "libs", "tools", "core", "config", "configs", "data"),
-        *("dataset", "dataloader", "dataloaders", "networks", "network", "nets", "modules", "module", "train"),
-        *("options", "common", "helpers", "scripts", "layers", "losses", "loss", "engine", "modeling", "trainer"),
-        *("solver", "metrics", "eval", "evaluation", "test", "tests", "vision", "ops", "runner", "experiments"),
+        *(
+            "utils",
+            "util",
+            "models",
+            "model",
+            "src",
+            "lib",
+            "libs",
+            "tools",
+            "core",
+            "config",
+            "configs",
+            "data",
+        ),
+        *(
+            "dataset",
+            "dataloader",
+            "dataloaders",
+            "networks",
+            "network",
+            "nets",
+            "modules",
+            "module",
+            "train",
+        ),
+        *(
+            "options",
+            "common",
+            "helpers",
+            "scripts",
+            "layers",
+            "losses",
+            "loss",
+            "engine",
+            "modeling",
+            "trainer",
+        ),
+        *(
+            "solver",
+            "metrics",
+            "eval",
+            "evaluation",
+            "test",
+            "tests",
+            "vision",
+            "ops",
+            "runner",
+            "experiments",
+        ),
     )
 )
 
@@ -74,7 +150,12 @@ def told_by(one: Raised) -> Told:
         values["advice"] = advised
     api = api_of(one.lines[0].text, one.source)
     if api is not None:
-        values |= {"api": api.name, "package": api.package, "version": api.version, "install": api.install}
+        values |= {
+            "api": api.name,
+            "package": api.package,
+            "version": api.version,
+            "install": api.install,
+        }
         if api.instead:
             sentences.append("instead")
             values["instead"] = api.instead
@@ -96,7 +177,9 @@ def advice(message: str) -> str:
     found = [
         sentence.strip()
         for sentence in _SENTENCE.split(message)
-        if len(sentence.strip()) >= _SHORTEST and _ADVISES.search(sentence.strip()) and not _NO_ADVICE.search(sentence)
+        if len(sentence.strip()) >= _SHORTEST
+        and _ADVISES.search(sentence.strip())
+        and not _NO_ADVICE.search(sentence)
     ]
     return " ".join(found[:_MOST_ADVICE])[:_LONGEST]
 

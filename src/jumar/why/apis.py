@@ -40,7 +40,11 @@ class Api:
     def install(self) -> str:
         """What to install so that it is there."""
         wanted = f"{'<' if self.is_gone else '>='}{self.version}"
-        return f"Python{wanted}" if self.package == _PYTHON else f'pip install "{self.package}{wanted}"'
+        return (
+            f"Python{wanted}"
+            if self.package == _PYTHON
+            else f'pip install "{self.package}{wanted}"'
+        )
 
 
 def api_of(message: str, source: str) -> Api | None:
@@ -83,7 +87,9 @@ def _class_of(source: str) -> str:
 @cache
 def _table() -> Mapping[str, Api]:
     return {
-        name: Api(package, name, versions[0] == "<", versions.lstrip("<>="), instead.strip("-") or None)
+        name: Api(
+            package, name, versions[0] == "<", versions.lstrip("<>="), instead.strip("-") or None
+        )
         for package, name, versions, instead in rows("jumar.why", "apis.tsv")
     }
 

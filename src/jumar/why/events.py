@@ -47,7 +47,16 @@ _TOLD_BY_LINES = frozenset(
         *("network-connect", "process-limit", "checkpoint-fit", "extension-build", "connection"),
         *("access", "encoding", "no-cuda", "device-memory", "device-busy", "device-number"),
         *("driver-old", "gpu-kernel-image", "gpu-assert", "gpu-address", "device-ecc"),
-        *("device-lost", "killed", "crash", "model-load", "checkpoint-broken", "kernel-missing"),
+        *(
+            "shared-memory",
+            "command-missing",
+            "device-lost",
+            "killed",
+            "crash",
+            "model-load",
+            "checkpoint-broken",
+            "kernel-missing",
+        ),
     )
 )
 _WENT_ON = re.compile(

@@ -20,9 +20,12 @@ _ANY_EXCEPTION = re.compile(
 )
 # The first line of a message that says nothing: what was raised is quoted below it.
 _HOLLOW = re.compile(
-    r"(?:in (?:user|converted) code|\d+ root error\(s\) found\.?|Traceback \(most recent call last\)|raised|failed with):?\s*$"
+    r"(?:in (?:user|converted) code|\d+ root error\(s\) found\.?|Traceback \(most recent call last\)"
+    r"|Graph execution error|raised|failed with):?\s*$"
 )
-_QUOTED = re.compile(r"\s*(?:\(\d+\) )?(?P<said>(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|argument): ?\S.*)")
+_QUOTED = re.compile(
+    r"\s*(?:\(\d+\) (?:[A-Z][\w ]{2,40}: +)?(?P<part>\S.*)|(?P<said>(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception): ?\S.*))"
+)
 # These are raised where code is wrong; others tell of the world as well.
 _OWN_FAULTS = frozenset(
     (
@@ -35,7 +38,6 @@ _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
 # What Python says of an exception of its own cleaning up; the one that ended the program is another.
 _ASIDE = ("Error in sys.excepthook", "Exception ignored in", "Error in atexit")
-_ABOVE = re.compile(r"(?:\[[^\]]*\]|\d{4}-\S+|\S+ - |[A-Z]+:\S+:|\s)*")
 # A message ends where a launcher, a logger or another exception speaks.
 _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|(?:Original )?Traceback|The above exc|During h|srun:|slurmstepd"
@@ -88,7 +90,8 @@ class Raised:
         """Its first line, or what that quotes, with the condition that did not hold if it says nothing."""
         first = self.lines[0].text.strip()
         if _HOLLOW.search(first):
-            quoted = [found["said"] for line in self.lines[1:] if (found := _QUOTED.match(line.text))]
+            found = (_QUOTED.match(line.text) for line in self.lines[1:])
+            quoted = [one["part"] or one["said"] for one in found if one is not None]
             return quoted[-1] if quoted else first
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
 
@@ -123,19 +126,19 @@ def _end_of_stack(lines: Sequence[Line], start: int) -> int:
     notebook = _NOTEBOOK.match(lines[start].text)
     if notebook is not None:
         return _end_of_notebook(lines, start, notebook["name"])
-    indent = lines[start].text.index(_TRACEBACK)
-    if _ABOVE.fullmatch(lines[start].text[:indent]) is None:
-        indent = 0
-    # Frames that have lost their indent are followed by source lines that have lost theirs.
-    is_flat = False
+    # An exception stands further left than the frames above it. Frames that have lost their indent are followed by
+    # source lines that have lost theirs.
+    frames_at, is_below_frame = None, False
     for index in range(start + 1, len(lines)):
         text = lines[index].text
-        if text.lstrip().startswith('File "'):
-            is_flat = text[indent : indent + 1] == "F"
+        at = len(text) - len(text.lstrip())
+        if text[at:].startswith('File "'):
+            frames_at = at if frames_at is None else frames_at
+            is_below_frame = True
             continue
-        is_source = is_flat and not _EXCEPTION.match(text)
-        is_flat = False
-        if not is_source and (text[indent : indent + 1].strip() or len(text) <= indent):
+        is_source = frames_at == 0 and is_below_frame and not _EXCEPTION.match(text)
+        is_below_frame = False
+        if not is_source and at < max(frames_at or 0, 1):
             return index
     return len(lines)
 
@@ -182,6 +185,8 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
             or _NOTEBOOK_FRAME.match(line.text)
         )
     ]
+    # What is evaluated from text has no file; who has it evaluated has.
+    frames = [frame for frame in frames if frame["path"] != "<string>"] or frames
     own = [frame for frame in frames if not any(part in frame["path"] for part in _LIBRARY)]
     # A syntax error has the place of the error as its last frame.
     shown = (own or frames)[-1:]
