@@ -35,7 +35,7 @@ _WARNING = re.compile(r"[a-z]Warning: ")
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(
     r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)"
-    r"|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b"
+    r"|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
 )
 # The message of a C++ exception that nobody caught.
 _WHAT = re.compile(r"\s*what\(\): ")
@@ -56,6 +56,7 @@ _TOLD_BY_LINES = frozenset(
             "model-load",
             "checkpoint-broken",
             "kernel-missing",
+            "not-there",
         ),
     )
 )
@@ -69,7 +70,7 @@ _SHOWN = re.compile(
     r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
     r"|'[A-Z][A-Z0-9_]+': '[^']*', '[A-Z][A-Z0-9_]+': "
 )
-_ERROR_WORD = re.compile(r"(?i)error|fail|exception|fatal|abort|what\(\)|assert")
+_ERROR_WORD = re.compile(r"(?i)error|fail|exception|fatal|abort|what\(\)|assert|\bfault\b|\bkilled\b|core dumped")
 _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
 _DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
 # Causes that tell little: where the exception was raised tells more.
@@ -247,6 +248,9 @@ def _kind_of(one: Raised) -> Cause:
         return causes()[OPTIONAL_MISSING]
     rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
     kind = _kind(f"{one.said}\n{rest}", is_own=one.is_own)
+    if kind.name == "checked" and one.source.startswith("assert "):
+        # The condition says more than the words that are given with it.
+        kind = _kind(f"{one.name}: {one.source}", is_own=True)
     if kind.name in _GENERAL and one.is_library and one.asserted is None:
         where = one.frames.rpartition("\n")[2]
         return next((cause for cause, part in places() if f"/{part}" in where), kind)
