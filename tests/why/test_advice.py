@@ -86,7 +86,8 @@ def test_the_table_of_names_is_well_formed() -> None:
     assert len({name for _, name, *_ in table}) == len(table)
     for package, name, versions, instead in table:
         assert re.fullmatch(r"(?:<|>=)\d+(?:\.\d+)*", versions), name
-        assert package == package.strip() != "" and instead
+        assert package == package.strip() != ""
+        assert instead
 
 
 _FRAMES = 'File "/home/ann/train.py", line 3, in <module>\n{0}main()\nFile "/home/ann/x.py", line 7, in main\n{0}d["a"]'
