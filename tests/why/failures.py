@@ -135,7 +135,7 @@ CASES: dict[str, tuple[str, int, str]] = {
         "next(iter(torch.utils.data.DataLoader([torch.zeros(2), torch.zeros(3)], batch_size=2)))",
     ),
     "json": ("data-broken", 1, "json.loads('{\"a\": 1')"),
-    "encoding": ("data-broken", 1, "b'\\xff\\xfe'.decode()"),
+    "encoding": ("encoding", 1, "b'\\xff\\xfe'.decode()"),
     "arguments": (
         "arguments",
         1,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.why.events import events_of
+from jumar.why.events import events_of, read_closer
 from jumar.why.knowledge import Level, causes
 from jumar.why.reading import lines_of
 
@@ -20,6 +20,8 @@ def _known_as(kind: str, message: str) -> str:
     text = _ABOVE[kind] + message.replace("\\n", "\n").replace("\\t", "\t") + "\n"
     found = events_of(lines_of(0, text.encode(), 2026))
     told = [event for event in found if event.level is not Level.WARNING]
+    for event in told:
+        read_closer(event)
     return min(told, key=lambda event: event.level).cause.name if told else "nothing"
 
 

@@ -5,8 +5,9 @@ import time
 from typing import Any
 
 from jumar.cli.output import clock, local, note, print_json, say
-from jumar.client import Client
+from jumar.client import Client, LogChunk
 from jumar.errors import BadInput
+from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 from jumar.track.pace import pace_of
 
@@ -23,19 +24,22 @@ def prepared(values: dict[str, Any]) -> dict[str, Any]:
 
 def measure(client: Client, job_id: str, *, as_json: bool) -> int:
     """Wait for the segment, then tell; 1 if the job failed or its log counts nothing."""
+    lines, ended_here = _followed(client, job_id)
     ended = client.wait(job_id)
     if ended.state not in (JobState.SUCCEEDED, JobState.TIMED_OUT):
         note(f"{ended.name} ({ended.id}) is {ended.state}: {ended.reason}")
         return 1
     command = ended.spec["command"]
     words = command if isinstance(command, str) else shlex.join(command)
-    pace = pace_of(b"".join(client.logs(job_id)).decode("utf-8", "replace"), words)
+    is_cut = ended.state is JobState.TIMED_OUT
+    asked_at = ended_here - _stopping_s(ended) if is_cut else None
+    pace = pace_of(lines, words, asked_at=asked_at)
     if pace is None:
         note(local("the log counts neither epochs nor steps, so nothing can be said"))
         note("hint: print lines such as: epoch 3/90")
         return 1
     took_s = (ended.finished_at or time.time()) - (ended.started_at or ended.created_at)
-    segments = 1 if ended.state is JobState.SUCCEEDED else pace.segments
+    segments = pace.segments if is_cut else 1
     ends_at = None if segments is None else time.time() + segments * took_s
     if as_json:
         told = {"job": ended.id, "unit": pace.unit, "fit": pace.done, "total": pace.total}
@@ -60,3 +64,26 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
     ends = local("started now, it would end {clock}").format(clock=clock(ends_at))
     say(f"{ends}: jumar run --segments {segments} …")
     return 0
+
+
+def _followed(client: Client, job_id: str) -> tuple[list[tuple[float, str]], float]:
+    """The lines of the log and when each came, and when it was over, by this machine's clock."""
+    lines: list[tuple[float, str]] = []
+    rest = ""
+    for event in client.follow(job_id):
+        if isinstance(event, LogChunk):
+            now = time.time()
+            *whole, rest = (rest + event.text).split("\n")
+            lines.extend((now, line) for line in whole)
+    now = time.time()
+    if rest:
+        lines.append((now, rest))
+    return lines, now
+
+
+def _stopping_s(ended: JobRecord) -> float:
+    """How long it took to end after it was asked to, by the server's clock."""
+    last = ended.attempts[-1] if ended.attempts else None
+    if last is None or last.ending_at is None or last.finished_at is None:
+        return 0.0
+    return max(last.finished_at - last.ending_at, 0.0)

@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from jumar.why.advice import Told, told_by
 from jumar.why.knowledge import (
+    API_GONE,
+    API_NEW,
     ERROR_LINE,
     LIBRARY_ERROR,
     OPTIONAL_MISSING,
@@ -25,12 +28,15 @@ from jumar.why.knowledge import (
     signatures,
 )
 from jumar.why.raised import Raised, exceptions
-from jumar.why.reading import Line, waited
+from jumar.why.reading import Line, waited, without_marks
 
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
-_ERROR_LINE = re.compile(r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)")
+_ERROR_LINE = re.compile(
+    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)"
+    r"|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
+)
 # The message of a C++ exception that nobody caught.
 _WHAT = re.compile(r"\s*what\(\): ")
 # What a line that calls itself an error may tell of the world; of calls and values it tells too little.
@@ -38,7 +44,20 @@ _TOLD_BY_LINES = frozenset(
     (
         *("file-missing", "file-exists", "file-forbidden", "disk-broken", "host-allocation"),
         *("module-missing", "library-mismatch", "port-taken", "download", "data-broken"),
-        *("network-connect", "process-limit", "checkpoint-fit"),
+        *("network-connect", "process-limit", "checkpoint-fit", "extension-build", "connection"),
+        *("access", "encoding", "no-cuda", "device-memory", "device-busy", "device-number"),
+        *("driver-old", "gpu-kernel-image", "gpu-assert", "gpu-address", "device-ecc"),
+        *(
+            "shared-memory",
+            "command-missing",
+            "device-lost",
+            "killed",
+            "crash",
+            "model-load",
+            "checkpoint-broken",
+            "kernel-missing",
+            "not-there",
+        ),
     )
 )
 _WENT_ON = re.compile(
@@ -51,11 +70,20 @@ _SHOWN = re.compile(
     r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
     r"|'[A-Z][A-Z0-9_]+': '[^']*', '[A-Z][A-Z0-9_]+': "
 )
-_ERROR_WORD = re.compile(r"(?i)error|fail|exception|fatal|abort|what\(\)|assert")
+_ERROR_WORD = re.compile(
+    r"(?i)error|fail|exception|fatal|abort|what\(\)|assert|\bfault\b|\bkilled\b|core dumped"
+)
 _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
 _DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
 # Causes that tell little: where the exception was raised tells more.
 _GENERAL = frozenset((LIBRARY_ERROR, PYTHON_ERROR, "refused", "unsupported", "checked"))
+# What another version of a package shows as.
+_OF_VERSIONS = frozenset(
+    (
+        *("attribute-missing", "import-name", "library-use", "module-missing", "wrong-type"),
+        *("library-mismatch", "optional-missing", "name-missing", "configuration", "arguments"),
+    )
+)
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _KIND_LINES, _NEAR = 2, 15
@@ -83,6 +111,8 @@ class Event:
     """Known only by the kind of its message, and not the script's own."""
     is_hint: bool = False
     """Only a line that calls itself an error."""
+    also: tuple[str, ...] = ()
+    """Sentences that are added to its remedy."""
 
     @property
     def level(self) -> Level:
@@ -100,7 +130,11 @@ def events_of(lines: Sequence[Line]) -> list[Event]:
     writers: dict[str, list[Line]] = {}
     for line in lines:
         writers.setdefault(line.writer, []).append(line)
-    found = [event for theirs in writers.values() for event in _events_of_one(theirs, known)]
+    found = [
+        event
+        for theirs in writers.values()
+        for event in _events_of_one(without_marks(theirs), known)
+    ]
     found.sort(key=lambda event: event.line.offset)
     return _with_times(_without_echoes(found), lines)
 
@@ -169,7 +203,14 @@ def _of_exception(one: Raised, known: _Known) -> Event:
     # What a launcher says below the script's own exception is not its message.
     if best is not None and best.cause.level >= Level.WRAPPER and one.asserted is not None:
         best = None
+    if best is not None and best.cause.level in (Level.VAGUE, Level.WRAPPER):
+        # That something failed is said by many messages; some say what, too.
+        kind = _kind_of(one)
+        best = None if kind.name in _TOLD_BY_LINES else best
     cause = _kind_of(one) if best is None else best.cause
+    told = told_by(one)
+    if told.api is not None and cause.name in _OF_VERSIONS:
+        cause = causes()[API_GONE if told.api.is_gone else API_NEW]
     # What nobody waits for is not why a program ended; and one without a word says nothing.
     is_hint = best is None and (one.is_aside or (one.is_mute and cause.name == PYTHON_ERROR))
     if is_hint:
@@ -178,11 +219,29 @@ def _of_exception(one: Raised, known: _Known) -> Event:
         cause,
         one.lines[0],
         _began(one.lines),
-        {"error": one.said[:200]} | ({} if one.place is None else {"place": one.place}),
+        {"error": one.said[:200], **told.values}
+        | ({} if one.place is None else {"place": one.place}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
-        is_general=best is None and not one.is_own,
+        is_general=best is None and not one.is_own and cause.name not in (API_GONE, API_NEW),
         is_hint=is_hint,
+        also=_also(told, cause, is_known=best is not None),
+    )
+
+
+def _also(told: Told, cause: Cause, *, is_known: bool) -> tuple[str, ...]:
+    """Which of its sentences fit this cause."""
+    is_about_versions = not is_known or cause.name in _OF_VERSIONS
+    fits = {
+        "advice": True,
+        "inside": is_about_versions and cause.level <= Level.SYMPTOM,
+        "install": cause.name == "module-missing",
+        "instead": cause.name in (API_GONE, API_NEW),
+    }
+    return tuple(
+        f"{sentence}-{cause.name}" if sentence == "instead" else sentence
+        for sentence in told.sentences
+        if fits[sentence]
     )
 
 
@@ -191,6 +250,9 @@ def _kind_of(one: Raised) -> Cause:
         return causes()[OPTIONAL_MISSING]
     rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
     kind = _kind(f"{one.said}\n{rest}", is_own=one.is_own)
+    if kind.name == "checked" and one.source.startswith("assert "):
+        # The condition says more than the words that are given with it.
+        kind = _kind(f"{one.name}: {one.source}", is_own=True)
     if kind.name in _GENERAL and one.is_library and one.asserted is None:
         where = one.frames.rpartition("\n")[2]
         return next((cause for cause, part in places() if f"/{part}" in where), kind)
@@ -226,7 +288,8 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
         is_warning = is_script and _WARNS.search(head) is not None
         if is_warning and _DEPRECATES.search(text):
             return None
-        is_survivable = best.cause.name in _SURVIVABLE
+        # What ended the program is its exception; a line tells of what a script did without, too.
+        is_survivable = best.cause.name in _SURVIVABLE or is_script
         said = {"error": text.strip()[:200]}
         began = _began([line])
         return Event(best.cause, line, began, said, best.weight, end, is_survivable, is_warning)
@@ -238,11 +301,16 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     if kind.name != LIBRARY_ERROR:
         return Event(kind, line, _began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
-        hint = _kind(text.strip(), is_own=False)
-        if hint.name not in _TOLD_BY_LINES or _WENT_ON.search(text):
-            hint = causes()[ERROR_LINE]
-        return Event(hint, line, _began([line]), said, 0, end, is_hint=True)
+        return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end, is_hint=True)
     return None
+
+
+def read_closer(hint: Event) -> None:
+    """What a line that calls itself an error tells of the world: looked for only where nothing else is told."""
+    text = hint.line.text
+    if hint.cause.name == ERROR_LINE and not _WENT_ON.search(text):
+        kind = _kind(text.strip(), is_own=False)
+        hint.cause = kind if kind.name in _TOLD_BY_LINES else hint.cause
 
 
 def _is_no_fault(text: str) -> bool:

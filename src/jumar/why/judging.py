@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jumar.spec.verdicts import UNKNOWN, Evidence, Verdict
-from jumar.why.events import Event, events_of
-from jumar.why.knowledge import LANGUAGES, Cause, Level, by_platform, texts
+from jumar.why.events import Event, events_of, read_closer
+from jumar.why.knowledge import ERROR_LINE, LANGUAGES, Cause, Level, by_platform, texts
 from jumar.why.reading import lines_of
 from jumar.why.scan import line_number, regions
 
 _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
 _SHOWN, _SAME, _FOLLOWED = 300, 3, 5
+_MOST_HINTS = 100
 _LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (\d+)")
 
 
@@ -78,16 +79,29 @@ def _seen(cause: Cause, read: _Read) -> Verdict:
 
 
 def _answer(
-    name: str, values: Mapping[str, str], read: _Read, known: Cause | None = None
+    name: str,
+    values: Mapping[str, str],
+    read: _Read,
+    known: Cause | None = None,
+    also: Sequence[str] = (),
 ) -> Verdict:
     return Verdict(
         cause=None if known is None else known.name,
         whose=UNKNOWN if known is None else known.whose,
         what={one: texts(one)[name]["what"].format_map(values) for one in LANGUAGES},
-        remedy={one: texts(one)[name]["remedy"].format_map(values) for one in LANGUAGES},
+        remedy={one: _remedy(one, name, values, also) for one in LANGUAGES},
         files=read.files,
         bytes=read.bytes,
     )
+
+
+def _remedy(language: str, name: str, values: Mapping[str, str], also: Sequence[str]) -> str:
+    """What to do about a cause in general, and what its own message and place say."""
+    known = texts(language)
+    told = {sentence: known["also"][sentence].format_map(values) for sentence in also}
+    general = known[name]["remedy"].format_map(values)
+    first = [told.pop("advice")] if "advice" in told else []
+    return ("" if language == "zh" else " ").join([*first, general, *told.values()])
 
 
 def _read(source: Source, read: _Read) -> None:
@@ -129,6 +143,8 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
         return None
     level = min(sign.event.level for sign in living)
     best = [sign for sign in living if sign.event.level is level]
+    if level is Level.HINT:
+        best = _telling(best)
     # Times of different logs are compared only where all have them.
     firsts = list({id(sign.source): sign for sign in reversed(best)}.values())
     if any(sign.source.is_accused for sign in firsts):
@@ -136,6 +152,13 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
     if all(sign.event.at is not None for sign in best):
         return min(best, key=lambda sign: (not sign.source.is_accused, sign.event.at))
     return min(firsts, key=lambda sign: sign.ended_at)
+
+
+def _telling(hints: list[_Sign]) -> list[_Sign]:
+    """Of lines that call themselves errors, those that say what is wrong; all of them if none does."""
+    for sign in (*hints[:_MOST_HINTS], *hints[-_MOST_HINTS:]):
+        read_closer(sign.event)
+    return [sign for sign in hints if sign.event.cause.name != ERROR_LINE] or hints
 
 
 def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Read) -> Verdict:
@@ -147,7 +170,7 @@ def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Rea
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
     return replace(
-        _answer(name, values, read, event.cause),
+        _answer(name, values, read, event.cause, event.also),
         evidence=_evidence([chosen, *same[: _SAME - 1]]),
         followed=_evidence(_different(event, others)),
         rank=rank,

@@ -13,6 +13,7 @@ from importlib.resources import files
 LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
 OPTIONAL_MISSING = "optional-missing"
+API_GONE, API_NEW = "api-gone", "api-new"
 # How the layers above CANN and HCCL write a code of theirs.
 _CODE_FORMS = {
     "acl": (

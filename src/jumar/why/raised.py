@@ -9,10 +9,23 @@ from jumar.why.reading import Line
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
 _EXCEPTION = re.compile(
-    r"(?P<name>(?:[A-Za-z_]\w*\.){0,8}(?:Exception|[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Exhausted|Failed|Fault|Abort|Expired|Timeout|NotFound|Unavailable)))"
+    r"(?P<name>(?:[A-Za-z_]\w*\.){0,8}(?:Exception|[A-Z_]\w*(?:Error|Exception|Interrupt|Exit|Exhausted|Failed|Fault|Abort|Expired|Timeout|NotFound|Unavailable)"
+    # `cv2.error`, `struct.error`, `socket.timeout`: a module tells them from words.
+    r"|(?<=\.)(?:error|timeout|Empty|Full)))"
     r"(?::\s*(?P<message>\S.*)|:?\s*$)"
 )
-_ANY_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]{2,80})(?:: ?(?P<message>.*)|\s*$)")
+# Below a stack: a name as classes have it, `psutil.NoSuchProcess`; no word of another line, `INFO:`.
+_ANY_EXCEPTION = re.compile(
+    r"(?P<name>(?:\w+\.){0,8}[A-Z_]\w*[a-z]\w{2,60})(?:: ?(?P<message>.*)|\s*$)"
+)
+# The first line of a message that says nothing: what was raised is quoted below it.
+_HOLLOW = re.compile(
+    r"(?:in (?:user|converted) code|\d+ root error\(s\) found\.?|Traceback \(most recent call last\)"
+    r"|Graph execution error|raised|failed with):?\s*$"
+)
+_QUOTED = re.compile(
+    r"\s*(?:\(\d+\) (?:[A-Z][\w ]{2,40}: +)?(?P<part>\S.*)|(?P<said>(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception): ?\S.*))"
+)
 # These are raised where code is wrong; others tell of the world as well.
 _OWN_FAULTS = frozenset(
     (
@@ -25,7 +38,6 @@ _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
 # What Python says of an exception of its own cleaning up; the one that ended the program is another.
 _ASIDE = ("Error in sys.excepthook", "Exception ignored in", "Error in atexit")
-_ABOVE = re.compile(r"(?:\[[^\]]*\]|\d{4}-\S+|\S+ - |[A-Z]+:\S+:|\s)*")
 # A message ends where a launcher, a logger or another exception speaks.
 _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|(?:Original )?Traceback|The above exc|During h|srun:|slurmstepd"
@@ -34,6 +46,7 @@ _ANOTHER_MATTER = re.compile(
 # Below this an exception quotes the one that it was raised for: `BackendCompilerFailed: backend='inductor' raised:`.
 _QUOTES = " raised:"
 _MESSAGE_LINES, _MOST_ABOVE = 12, 400
+_HOLLOW_LINES = 40
 _LIBRARY = ("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>")
 # A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
 _BOXED = ("\u2502", "\u256d", "\u2570", "\u2503", "\u254f")
@@ -69,11 +82,17 @@ class Raised:
     replaces: bool = False
     is_aside: bool = False
     is_cleaning: bool = False
+    source: str = ""
+    """The line of source that raised it, as the stack quotes it."""
 
     @property
     def said(self) -> str:
-        """Its first line, with the condition that did not hold if it says nothing."""
+        """Its first line, or what that quotes, with the condition that did not hold if it says nothing."""
         first = self.lines[0].text.strip()
+        if _HOLLOW.search(first):
+            found = (_QUOTED.match(line.text) for line in self.lines[1:])
+            quoted = [one["part"] or one["said"] for one in found if one is not None]
+            return quoted[-1] if quoted else first
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
 
 
@@ -107,14 +126,19 @@ def _end_of_stack(lines: Sequence[Line], start: int) -> int:
     notebook = _NOTEBOOK.match(lines[start].text)
     if notebook is not None:
         return _end_of_notebook(lines, start, notebook["name"])
-    indent = lines[start].text.index(_TRACEBACK)
-    if _ABOVE.fullmatch(lines[start].text[:indent]) is None:
-        indent = 0
+    # An exception stands further left than the frames above it. Frames that have lost their indent are followed by
+    # source lines that have lost theirs.
+    frames_at, is_below_frame = None, False
     for index in range(start + 1, len(lines)):
         text = lines[index].text
-        if text[indent : indent + 1].strip() and not text.lstrip().startswith('File "'):
-            return index
-        if len(text) <= indent and text.strip():
+        at = len(text) - len(text.lstrip())
+        if text[at:].startswith('File "'):
+            frames_at = at if frames_at is None else frames_at
+            is_below_frame = True
+            continue
+        is_source = frames_at == 0 and is_below_frame and not _EXCEPTION.match(text)
+        is_below_frame = False
+        if not is_source and at < max(frames_at or 0, 1):
             return index
     return len(lines)
 
@@ -161,6 +185,8 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
             or _NOTEBOOK_FRAME.match(line.text)
         )
     ]
+    # What is evaluated from text has no file; who has it evaluated has.
+    frames = [frame for frame in frames if frame["path"] != "<string>"] or frames
     own = [frame for frame in frames if not any(part in frame["path"] for part in _LIBRARY)]
     # A syntax error has the place of the error as its last frame.
     shown = (own or frames)[-1:]
@@ -180,12 +206,14 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         replaces=_DURING in before,
         is_aside=any(word in before for word in _ASIDE),
         is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
+        source=_source(above),
     )
 
 
 def _message(lines: Sequence[Line], index: int) -> list[Line]:
     message = [lines[index]]
-    for line in lines[index + 1 : index + _MESSAGE_LINES]:
+    is_hollow = _HOLLOW.search(lines[index].text) is not None
+    for line in lines[index + 1 : index + (_HOLLOW_LINES if is_hollow else _MESSAGE_LINES)]:
         is_another = _EXCEPTION.match(line.text) and not message[-1].text.rstrip().endswith(_QUOTES)
         if is_another or _ANOTHER_MATTER.match(line.text):
             break
@@ -204,8 +232,11 @@ def _first_frame(lines: Sequence[Line], index: int) -> int:
 
 def _asserted(above: Sequence[Line]) -> str | None:
     """The last source line that a stack quotes, if it is an assertion."""
-    for line in reversed(above):
-        text = line.text.strip()
-        if not _MARKER.fullmatch(text):
-            return text[:160] if text.startswith("assert ") else None
-    return None
+    source = _source(above)
+    return source if source.startswith("assert ") else None
+
+
+def _source(above: Sequence[Line]) -> str:
+    """The last source line that a stack quotes."""
+    texts = (line.text.strip() for line in reversed(above))
+    return next((text[:160] for text in texts if not _MARKER.fullmatch(text)), "")

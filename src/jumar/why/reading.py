@@ -2,12 +2,13 @@
 
 import calendar
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_END = re.compile(r"[\r\n]")
 # A traceback that somebody has pasted as one line.
-_PASTED = 'Traceback (most recent call last): File "'
+_PASTED = re.compile(rb'Traceback \(most recent call last\): +File "')
 _PASTED_PARTS = re.compile(r"(?= File \")|(?: )(?=[A-Z][A-Za-z]{2,40}(?:Error|Exception): )")
 # `[rank1]: `, `1: `, `[3]:`, `(Actor pid=7, ip=…) `, `[default0]:`, `[1,0]<stderr>:`, `10.0.0.7: `, `worker-3: `,
 # `(raylet) `; `W0000` is none.
@@ -44,6 +45,8 @@ _WAITED = re.compile(r"ran for (\d{1,12}) milliseconds|Timed out after (\d{1,9})
 # What HCCL waits by default before it complains, in seconds.
 _WAITS = (("EI0006", 120.0), ("EI0002", 1800.0))
 _LONGEST = 2000
+_BEGINS, _FRAME_BELOW = "Traceback (most recent call last)", re.compile(r'\s*File "')
+_ALIKE = {ord(digit): "0" for digit in "123456789"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +67,37 @@ def lines_of(start: int, text: bytes, year: int) -> list[Line]:
     offset = start
     for raw in text.split(b"\n"):
         # A bar that is drawn again and again, and what was written over it.
-        ends = _PASTED_PARTS if _PASTED.encode() in raw else _LINE_END
+        ends = _PASTED_PARTS if _PASTED.search(raw) else _LINE_END
         for piece in ends.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
             if piece.strip():
                 found.append(_line(offset, _ESCAPE.sub("", piece[:_LONGEST]), year))
         offset += len(raw) + 1
     return found
+
+
+def without_marks(lines: Sequence[Line]) -> list[Line]:
+    """The same lines without what stands before each line of a traceback, whatever it is: a service's name, `> `.
+
+    The traceback's own first line shows it: the next one has it too, before its frame."""
+    found = list(lines)
+    mark = ""
+    for index, line in enumerate(found):
+        begins = line.text.find(_BEGINS)
+        if begins > 0 and index + 1 < len(found):
+            mark = _shape(line.text[:begins])
+            below = found[index + 1].text
+            is_mark = mark.strip() and _FRAME_BELOW.match(below[begins:])
+            mark = mark if is_mark and _shape(below[:begins]) == mark else ""
+        if mark and _shape(line.text[: len(mark)]) == mark:
+            found[index] = replace(line, text=line.text[len(mark) :])
+        else:
+            mark = ""
+    return found
+
+
+def _shape(text: str) -> str:
+    """A text with all digits alike."""
+    return text.translate(_ALIKE)
 
 
 def _line(offset: int, text: str, year: int) -> Line:

@@ -8,7 +8,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import islice
 
 # An error is marked by one of these, nearly always.
 _STRONG = (b"Traceback (most recent", b"Error", b"ERR", b"error:")
@@ -49,7 +49,7 @@ _LONGEST_LINE = 4096
 _ALIKE = 10
 """Of lines that differ in digits only, the first ones and the last one are looked at."""
 _MOST_SHAPES = 2000
-_MOST_READ = 2 << 20
+_MOST_READ = 1 << 20
 """Of what is found, so much from the first on and so much up to the last."""
 _BEFORE, _AFTER, _LONGEST_REGION = 1024, 6144, 256 * 1024
 _TAIL = 64 * 1024
@@ -71,7 +71,7 @@ def regions(fd: int, size: int) -> Iterator[Region]:
         # Words that are common in healthy logs are looked for in small logs and near the end only.
         near_end = start + len(block) > size - _SEARCHED_WHOLE
         hits.look(start, block, MARKS if near_end else _STRONG)
-    for first, last in _limited(_with_tail(list(_spans(hits.offsets(), size)), size)):
+    for first, last in _limited(_with_tail(list(_spans(hits.offsets(fd), size)), size)):
         text = os.pread(fd, last - first, first)
         # Whole lines: the first may have begun before.
         cut = text.find(b"\n") + 1 if first else 0
@@ -111,9 +111,23 @@ class _Hits:
         self._kept: list[int] = []
         self._seen: dict[bytes, int] = {}
         self._last: dict[bytes, int] = {}
+        self._blocks_of: dict[bytes, int] = {}
+        """In how many noisy blocks a kind of line was noted."""
+        self._settled: set[bytes] = set()
+        self._dull: set[bytes] = set()
+        """Kinds without a mark."""
+        self._last_in: dict[bytes, tuple[int, int]] = {}
+        """Of kinds that were noted often enough: the last block that has them."""
+        self._is_noisy = False
+        """Nearly all lines of the last block had a mark."""
 
     def look(self, start: int, block: bytes, marks: tuple[bytes, ...]) -> None:
         """Note the lines of a block that have a mark."""
+        if self._is_noisy:
+            self._is_noisy = sum(map(block.count, _STRONG)) > _MANY
+            if self._is_noisy:
+                self._look_at_kinds(start, block, marks)
+                return
         found: set[int] = set()
         for mark in marks:
             at = block.find(mark)
@@ -122,23 +136,49 @@ class _Hits:
                 # One mark in a line is enough.
                 end = block.find(b"\n", at)
                 at = -1 if end < 0 else block.find(mark, end)
-                if len(found) > _MANY and marks is _STRONG:
-                    self._look_at_kinds(start, block)
+                if len(found) > _MANY:
+                    self._is_noisy = True
+                    self._look_at_kinds(start, block, marks)
                     return
         for line in sorted(found):
             self._note(start + line, block[line : line + _SHAPE_BYTES])
 
-    def _look_at_kinds(self, start: int, block: bytes) -> None:
+    def _look_at_kinds(self, start: int, block: bytes, marks: tuple[bytes, ...]) -> None:
         """The same where nearly all lines have a mark: a first and a last one of each kind."""
         shapes = block.translate(None, _DIGITS).split(b"\n")
-        lengths = map(len, block.split(b"\n"))
-        starts = [at + index for index, at in enumerate(accumulate(lengths, initial=0))]
+        kinds = set(shapes)
+        self._last_in.update(dict.fromkeys(kinds & self._settled, (start, len(block))))
+        kinds -= self._settled
+        kinds -= self._dull
+        if len(self._blocks_of) >= _MOST_SHAPES:
+            # More kinds than are kept need not be told apart: what is left of them is the last line.
+            if kinds:
+                at = max(block.rfind(mark) for mark in marks)
+                self._last[b""] = start + block.rfind(b"\n", 0, max(at, 0)) + 1
+            kinds &= self._blocks_of.keys()
+        if kinds:
+            # Those that come first, together: what is around them is read.
+            ordered = (shape for shape in dict.fromkeys(shapes) if shape in kinds)
+            some = list(islice(ordered, _MOST_SHAPES))
+            marked = {shape for shape in some if any(mark in shape for mark in marks)}
+            self._dull.update(set(some) - marked)
+            if marked:
+                self._note_kinds(start, block, shapes, marked)
+
+    def _note_kinds(self, start: int, block: bytes, shapes: list[bytes], kinds: set[bytes]) -> None:
+        """Note the first and the last line of each of these kinds."""
+        lines = block.split(b"\n")
         last = dict(zip(shapes, range(len(shapes)), strict=True))
         first = dict(zip(reversed(shapes), reversed(range(len(shapes))), strict=True))
-        kinds = [shape for shape in first if any(mark in shape for mark in _STRONG)]
+        for shape in kinds:
+            self._blocks_of[shape] = self._blocks_of.get(shape, 0) + 1
+            if self._blocks_of[shape] >= _ALIKE // 2:
+                self._settled.add(shape)
+        line, before = start, 0
         for index in sorted({at for shape in kinds for at in (first[shape], last[shape])}):
-            line = starts[index]
-            self._note(start + line, block[line : line + _SHAPE_BYTES])
+            line += sum(map(len, lines[before:index])) + index - before
+            before = index
+            self._note(line, lines[index][:_SHAPE_BYTES])
 
     def _note(self, offset: int, line: bytes) -> None:
         shape = line.partition(b"\n")[0].translate(None, _DIGITS)
@@ -152,7 +192,14 @@ class _Hits:
             # Too many kinds: what is left of them is the end of the log.
             self._last[b""] = offset
 
-    def offsets(self) -> list[int]:
+    def offsets(self, fd: int) -> list[int]:
+        """Where to read: the lines that were noted, and the last one of each kind that was not looked at any more."""
+        by_block: dict[tuple[int, int], set[bytes]] = {}
+        for shape, block in self._last_in.items():
+            by_block.setdefault(block, set()).add(shape)
+        for (start, length), kinds in by_block.items():
+            text = os.pread(fd, length, start)
+            self._note_kinds(start, text, text.translate(None, _DIGITS).split(b"\n"), kinds)
         return sorted({*self._kept, *self._last.values()})
 
 

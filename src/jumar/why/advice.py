@@ -1,0 +1,197 @@
+"""What an exception tells beyond its kind: what its message advises, whose code raised it, what was called.
+
+The answer's words are those of its cause; from here come the names in it."""
+
+import re
+from dataclasses import dataclass, field
+
+from jumar.why.apis import Api, api_of
+from jumar.why.raised import Raised
+
+# Sentences of a message that say what to do. What one is only asked to report, or told of the documentation, is none.
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`'\"(])|\n+|(?<=\.)\s{2,}")
+_ADVISES = re.compile(
+    r"(?i)^(?:\W*|.{0,80}?[,:;] |.{0,60}\bthen )(?:please |you (?:can|should|must|may|need to|might want to|have to) |"
+    r"consider |try |use |set |add |pass |install |run |make sure|ensure|check |upgrade |update |reinstall |"
+    r"remove |specify |provide |call |enable |disable |increase |reduce |decrease |change |replace |switch |"
+    r"(?:if|when|to) [^.]{3,120}?, (?:please |you (?:can|should|must|may) |consider |try |use |set |add |pass |install |run |do |call ))"
+    r"|(?i:\binstead of\b.{0,80}\buse\b|\buse\b.{1,80}\binstead\b|\bmust be (?:one of|in|set|between|either)\b|\b(?:available|supported|valid|possible|allowed) "
+    r"(?:options|values|choices|keys|types|names|\w+) (?:are|is)\b|\bshould be (?:one of|either|set)\b|\bdid you mean\b|\bdid you forget\b|请)"
+)
+_NO_ADVICE = re.compile(
+    r"(?i)report (?:a|this|the) (?:bug|issue)|open an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
+    r"|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
+)
+_MOST_ADVICE, _SHORTEST = 2, 12
+_LONGEST = 280
+_PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)(?:/|\.py)")
+# What these raise is mostly about what they were given: the caller tells more.
+_TOOLS = frozenset(
+    ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
+)
+_DISTRIBUTIONS = {
+    "cv2": "opencv-python",
+    "PIL": "Pillow",
+    "yaml": "PyYAML",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "google": "protobuf",
+    "mmseg": "mmsegmentation",
+    "fitz": "PyMuPDF",
+    "Crypto": "pycryptodome",
+    "bs4": "beautifulsoup4",
+    "attr": "attrs",
+    "dateutil": "python-dateutil",
+    "git": "GitPython",
+    "faiss": "faiss-cpu",
+    "tensorboard": "tensorboard",
+    "flash_attn": "flash-attn",
+    "pytorch_lightning": "pytorch-lightning",
+    "huggingface_hub": "huggingface-hub",
+    "OpenSSL": "pyOpenSSL",
+    "dotenv": "python-dotenv",
+    "jwt": "PyJWT",
+    "Levenshtein": "python-Levenshtein",
+    "umap": "umap-learn",
+    "serial": "pyserial",
+    "magic": "python-magic",
+    "usb": "pyusb",
+    "MeCab": "mecab-python3",
+    "wx": "wxPython",
+    "pl_bolts": "lightning-bolts",
+    "torch_geometric": "torch-geometric",
+    "ldm": "latent-diffusion",
+    "segment_anything": "segment-anything",
+    "clip": "git+https://github.com/openai/CLIP.git",
+    "apex": "apex, from NVIDIA's sources",
+    "pycocotools": "pycocotools",
+    "tensorboardX": "tensorboardX",
+    "sentencepiece": "sentencepiece",
+    "te": "the wheels of CANN's own folder (te, topi, hccl)",
+    "acl": "CANN's toolkit (source set_env.sh)",
+    "tbe": "CANN's toolkit (source set_env.sh)",
+    "hccl": "the wheels of CANN's own folder (te, topi, hccl)",
+}
+_MODULE = re.compile(r"No module named '?([\w.]+)'?")
+# Folders of people's own repositories; a package of that name is hardly meant.
+_OWN_NAMES = frozenset(
+    (
+        *(
+            "utils",
+            "util",
+            "models",
+            "model",
+            "src",
+            "lib",
+            "libs",
+            "tools",
+            "core",
+            "config",
+            "configs",
+            "data",
+        ),
+        *(
+            "dataset",
+            "dataloader",
+            "dataloaders",
+            "networks",
+            "network",
+            "nets",
+            "modules",
+            "module",
+            "train",
+        ),
+        *(
+            "options",
+            "common",
+            "helpers",
+            "scripts",
+            "layers",
+            "losses",
+            "loss",
+            "engine",
+            "modeling",
+            "trainer",
+        ),
+        *(
+            "solver",
+            "metrics",
+            "eval",
+            "evaluation",
+            "test",
+            "tests",
+            "vision",
+            "ops",
+            "runner",
+            "experiments",
+        ),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What else there is to say of an exception."""
+
+    api: Api | None = None
+    sentences: tuple[str, ...] = ()
+    """The names of sentences that are added to the remedy (`en.toml`, `also`)."""
+    values: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def told_by(one: Raised) -> Told:
+    """What an exception tells beyond its kind."""
+    message = "\n".join(line.text.strip() for line in one.lines)
+    values: dict[str, str] = {}
+    sentences: list[str] = []
+    advised = advice(message)
+    if advised:
+        sentences.append("advice")
+        values["advice"] = advised
+    api = api_of(one.lines[0].text, one.source)
+    if api is not None:
+        values |= {
+            "api": api.name,
+            "package": api.package,
+            "version": api.version,
+            "install": api.install,
+        }
+        if api.instead:
+            sentences.append("instead")
+            values["instead"] = api.instead
+    missing = _MODULE.search(one.lines[0].text)
+    if api is None and missing is not None:
+        top = missing[1].partition(".")[0]
+        if top not in _OWN_NAMES and "." not in missing[1]:
+            sentences.append("install")
+            values["install"] = _DISTRIBUTIONS.get(top, top)
+    package = package_of(one.frames)
+    if api is None and package is not None:
+        sentences.append("inside")
+        values["package"] = package
+    return Told(api, tuple(sentences), values)
+
+
+def advice(message: str) -> str:
+    """The sentences of a message that say what to do; empty if there is none."""
+    found = [
+        sentence.strip()
+        for sentence in _SENTENCE.split(message)
+        if len(sentence.strip()) >= _SHORTEST
+        and _ADVISES.search(sentence.strip())
+        and not _NO_ADVICE.search(sentence)
+    ]
+    return " ".join(found[:_MOST_ADVICE])[:_LONGEST]
+
+
+def package_of(frames: str) -> str | None:
+    """The package whose code raised it, or called a tool that did; None if that is the script's own code."""
+    for frame in reversed(frames.split("\n")):
+        found = _PACKAGE.search(frame)
+        if found is None:
+            if "/lib/python" in frame or "<frozen" in frame:
+                continue
+            return None
+        if found["name"] not in _TOOLS:
+            return _DISTRIBUTIONS.get(found["name"], found["name"])
+    return None

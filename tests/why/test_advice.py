@@ -1,0 +1,136 @@
+"""What an answer takes from the log itself: advice, packages, versions, and tracebacks however they are drawn."""
+
+import os
+import re
+
+import pytest
+
+from jumar.spec.verdicts import Verdict
+from jumar.why.advice import advice, package_of
+from jumar.why.apis import api_of
+from jumar.why.judging import Source, judge
+from jumar.why.knowledge import rows
+
+
+def _of(text: str) -> Verdict:
+    fd = os.memfd_create("log")
+    try:
+        os.write(fd, text.encode())
+        return judge([Source("log", lambda: os.dup(fd))])
+    finally:
+        os.close(fd)
+
+
+def test_the_advice_of_a_message_comes_first_in_the_remedy() -> None:
+    verdict = _of(
+        "ValueError: LabelEncoder has not been trained. Call fit() with train=True first."
+    )
+    assert verdict.remedy["en"].startswith(
+        "The message itself says: “Call fit() with train=True first.”"
+    )
+    assert verdict.remedy["zh"].startswith("消息本身写道：“Call fit() with train=True first.”")
+
+
+@pytest.mark.parametrize(
+    ("message", "advised"),
+    [
+        ("RuntimeError: x is bad. Please set `num_workers=0`.", "Please set `num_workers=0`."),
+        ("ValueError: Unknown backend 'A'. Valid options are: B, C", "Valid options are: B, C"),
+        ("RuntimeError: a\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1", ""),
+        ("RuntimeError: internal. Please report a bug to the authors.", ""),
+        ("KeyError: 'lr'", ""),
+    ],
+)
+def test_only_what_says_what_to_do_is_advice(message: str, advised: str) -> None:
+    assert advice(message) == advised
+
+
+def test_the_package_that_raised_it_is_named_but_not_a_tool_that_was_called() -> None:
+    own, package, tool = (
+        'File "/home/ann/train.py", line 3, in f',
+        'File "/opt/lib/python3.11/site-packages/peft/x.py", line 3, in g',
+        'File "/opt/lib/python3.11/site-packages/torch/nn/x.py", line 3, in h',
+    )
+    assert package_of(f"{own}\n{package}\n{tool}") == "peft"
+    assert package_of(f"{package}\n{own}\n{tool}") is None
+    assert package_of("") is None
+    verdict = _of(f"Traceback (most recent call last):\n  {own}\n  {package}\nKeyError: 'a'\n")
+    assert "pip show peft" in verdict.remedy["en"]
+    assert verdict.place == "/home/ann/train.py:3"
+
+
+def test_names_are_told_with_the_versions_that_have_them() -> None:
+    verdict = _of("AttributeError: module 'numpy' has no attribute 'float'")
+    assert (
+        verdict.what["en"]
+        == "numpy.float is not in numpy from version 1.24 on, and the code uses it."
+    )
+    assert 'pip install "numpy<1.24"' in verdict.remedy["zh"]
+    assert verdict.remedy["en"].endswith("New versions call it float.")
+    trainer = api_of(
+        "TypeError: __init__() got an unexpected keyword argument 'gpus'", "t = Trainer(gpus=1)"
+    )
+    assert trainer is not None
+    assert (trainer.package, trainer.install) == (
+        "pytorch_lightning",
+        'pip install "pytorch_lightning<2.0"',
+    )
+    # What is not there in a module that is known says nothing of versions.
+    assert api_of("AttributeError: module 'torch.amp' has no attribute 'foo'", "") is None
+    assert api_of("ModuleNotFoundError: No module named 'mmcv.runner.x.y'", "") is not None
+
+
+def test_the_table_of_names_is_well_formed() -> None:
+    table = list(rows("jumar.why", "apis.tsv"))
+    assert len(table) > 500
+    assert len({name for _, name, *_ in table}) == len(table)
+    for package, name, versions, instead in table:
+        assert re.fullmatch(r"(?:<|>=)\d+(?:\.\d+)*", versions), name
+        assert package == package.strip() != ""
+        assert instead
+
+
+_FRAMES = 'File "/home/ann/train.py", line 3, in <module>\n{0}main()\nFile "/home/ann/x.py", line 7, in main\n{0}d["a"]'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Without any indent.
+        "Traceback (most recent call last):\n" + _FRAMES.format("") + "\nKeyError: 'a'\n",
+        # As launchers show an error file.
+        "  traceback : Traceback (most recent call last):\n    "
+        + _FRAMES.format("  ").replace("\n", "\n    ")
+        + "\n  KeyError: 'a'\n",
+        # Behind what somebody puts before each line.
+        "\n".join(
+            f"trainer_web | {line}"
+            for line in (
+                "Traceback (most recent call last):\n  "
+                + _FRAMES.format("  ").replace("\n", "\n  ")
+                + "\nKeyError: 'a'"
+            ).split("\n")
+        ),
+        # In one line.
+        "Traceback (most recent call last):    "
+        + _FRAMES.format("").replace("\n", " ")
+        + " KeyError: 'a'",
+    ],
+)  # fmt: skip
+def test_a_traceback_is_read_however_it_is_drawn(text: str) -> None:
+    verdict = _of(text)
+    assert (verdict.cause, verdict.place) == ("key-missing", "/home/ann/x.py:7")
+
+
+def test_a_line_that_tells_most_is_taken_where_there_are_only_lines() -> None:
+    verdict = _of("ERROR: step 1 odd\nERROR: Failed to open file /data/a.bin\nERROR: step 2 odd\n")
+    assert verdict.cause == "file-missing"
+    assert verdict.evidence[0].line == 2
+
+
+def test_what_a_script_says_in_a_line_loses_to_what_ended_it() -> None:
+    warned = "FileNotFoundError while looking for a cache, made anew: No such file or directory\n"
+    verdict = _of(
+        f'{warned}Traceback (most recent call last):\n  File "/a/t.py", line 1, in f\n    x\nKeyError: 3\n'
+    )
+    assert verdict.cause == "key-missing"
