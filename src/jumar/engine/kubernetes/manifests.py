@@ -20,6 +20,7 @@ _AFTER_GRACE_S = 30
 _KEEP_S = 86_400
 _SILENT_S = 60
 _DRIVER = ("/usr/local/Ascend/driver", "/usr/local/dcmi", "/etc/ascend_install.info")
+_POD_ENV = "jumar/launch/kubernetes/pod.env"
 _PORT = 29400
 _START = 'exec "$0" "$1" --kubernetes-pod "$2" "$3" "${VC_TASK_INDEX:-$JOB_COMPLETION_INDEX}"'
 JOB, ATTEMPT, SERVER = "jumar.io/job", "jumar.io/attempt", "jumar.io/server"
@@ -213,7 +214,7 @@ def _pod(
         ],
         "resources": _resources(spec, options),
         "volumeMounts": _mounts(spec, job_id, options, origin),
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": _rights(origin),
     }
     pod: Manifest = {
         "restartPolicy": "Never",
@@ -221,7 +222,7 @@ def _pod(
         "automountServiceAccountToken": False,
         # Else a service called jumar would set variables that mean something to us.
         "enableServiceLinks": False,
-        "securityContext": {"runAsUser": origin.user, "runAsGroup": origin.group},
+        "securityContext": _identity(options, origin),
         "containers": [container],
         "volumes": [*_volumes(spec, options)],
     }
@@ -236,6 +237,21 @@ def _pod(
     if options.pull_secret is not None:
         pod["imagePullSecrets"] = [{"name": options.pull_secret}]
     return pod
+
+
+def _identity(options: ClusterOptions, origin: Origin) -> Manifest:
+    made: Manifest = {"runAsUser": origin.user, "runAsGroup": origin.group}
+    if origin.user:
+        made["runAsNonRoot"] = True
+    if options.restricted:
+        made["seccompProfile"] = {"type": "RuntimeDefault"}
+    return made
+
+
+def _rights(origin: Origin) -> Manifest:
+    """Only root has any to lose, and a job of root's counts on them."""
+    dropped = {"capabilities": {"drop": ["ALL"]}} if origin.user else {}
+    return {"allowPrivilegeEscalation": False, **dropped}
 
 
 def _told(name: str, field: str) -> Manifest:
@@ -292,6 +308,13 @@ def _mounts(spec: JobSpec, job_id: str, options: ClusterOptions, origin: Origin)
             "mountPath": str(origin.home / origin.program),
             "readOnly": True,
             **_below(home, origin.program),
+        },
+        {
+            # Only root could make it there, and few pods are root's.
+            "name": "home",
+            "mountPath": "/pod.env",
+            "readOnly": True,
+            **_below(home, f"{origin.program}/{_POD_ENV}"),
         },
         {"name": "memory", "mountPath": "/dev/shm"},
     ]
