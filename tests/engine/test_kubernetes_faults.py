@@ -11,7 +11,7 @@ from tests.cluster_double.cluster import Double
 from tests.cluster_double.kubelet import BAD_IMAGE, MISSING_IMAGE
 from tests.cluster_double.machines import EVENTS, JOBS, SERVICES
 from tests.engine.conftest import make_attempt, wait_final, wait_for
-from tests.engine.pods import SHOW, WAIT, WIDE, look, pending, pod_of, running
+from tests.engine.pods import SHOW, WAIT, WIDE, check_table, look, pending, pod_of, running
 
 from jumar.engine.base import Observation, StartHindered
 from jumar.engine.kubernetes import observing, reasons, watching
@@ -240,7 +240,6 @@ def test_a_gang_of_which_only_some_can_run_gives_its_cards_back(
     double: Double, engine: KubernetesEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observing, "STRANDED_S", 0.2)
-    nodes = double.machines.nodes
     monkeypatch.setattr(double.machines, "nodes", {"node0": 2})
     attempt = make_attempt(tmp_path, SHOW, cards=(), **WIDE)
     engine.start(attempt)
@@ -248,12 +247,13 @@ def test_a_gang_of_which_only_some_can_run_gives_its_cards_back(
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODES_APART)
     assert "only 1 of 2 pods" in str(seen.reason)
     wait_for(lambda: not double.pods(attempt.job_id), "its cards are free")
-    monkeypatch.setattr(double.machines, "nodes", nodes)
+    monkeypatch.setattr(double.machines, "nodes", {"node0": 2, "node1": 2})
     again = make_attempt(tmp_path, SHOW, cards=(), job_id=attempt.job_id, number=2, **WIDE)
     engine.start(again)
     assert wait_final(engine, again).state is AttemptState.SUCCEEDED
     lines = sorted(path.read_text().strip() for path in again.directory.glob("logs/node*/rank*"))
     assert lines == [f"{n} {2 * n + r} {r} 4" for n in range(2) for r in range(2)]
+    check_table(again, 2, 2)
 
 
 def test_a_pod_on_a_node_that_nobody_hears_of_is_given_up(

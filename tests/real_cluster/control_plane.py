@@ -73,8 +73,8 @@ class ControlPlane:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._port = _free_port()
-        self.url = f"https://127.0.0.1:{self._port}"
+        self.port = _free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
         self._token = secrets.token_hex(16)
         (folder / "tokens.csv").write_text(f"{self._token},admin,admin,system:masters\n")
         self._make_keys()
@@ -83,7 +83,7 @@ class ControlPlane:
         try:
             self.api = self._api_server()
             self.daemons.append(self.api)
-            self.admin = Remote(self.url, self.trust, self._token, NAMESPACE)
+            self.admin = self.remote(NAMESPACE)
             self.wait_ready()
             account = self.kubeconfig(folder / "admin.kubeconfig", self._token)
             self.controllers = self._controllers(account)
@@ -105,6 +105,10 @@ class ControlPlane:
                 -4000:
             ]
             time.sleep(0.2)
+
+    def remote(self, namespace: str) -> Remote:
+        """Another namespace, as somebody who may do everything."""
+        return Remote(self.url, self.trust, self._token, namespace)
 
     def make_namespace(self, role: Path) -> str:
         """With jumar's own account and its role as it is shipped; gives a token of that account."""
@@ -175,7 +179,7 @@ class ControlPlane:
             self.folder,
             "kube-apiserver",
             f"--etcd-servers={self.etcd_url}",
-            f"--secure-port={self._port}",
+            f"--secure-port={self.port}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",

@@ -54,6 +54,8 @@ class _Chip:
             row = next(r for r in csv.DictReader(file, delimiter="\t") if r["chip"] == name)
         self.resource, self.ring = row["resource"], row["ring"]
         self.block = int(row["block"] or 0)
+        self.network = row["network"]
+        """The file of a node that has the addresses of its cards: rank tables need them."""
 
 
 def name_of(job_id: str, number: int) -> str:
@@ -285,9 +287,17 @@ def _volumes(spec: JobSpec, options: ClusterOptions) -> Iterable[Manifest]:
     yield {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": options.shared_memory}}
     for place, (_, folder) in _folders(options):
         yield {"name": place, **_source(folder, options)}
-    if spec.device.kind is DeviceKind.NPU:
-        for number, path in enumerate(_DRIVER):
-            yield {"name": f"driver-{number}", "hostPath": {"path": path}}
+    for number, path in enumerate(_driver(spec, options)):
+        # A file that is missing would come to be a folder, on the node too.
+        kind = {} if path in _DRIVER else {"type": "FileOrCreate"}
+        yield {"name": f"driver-{number}", "hostPath": {"path": path, **kind}}
+
+
+def _driver(spec: JobSpec, options: ClusterOptions) -> list[str]:
+    """What jobs with NPUs need of a node."""
+    if spec.device.kind is not DeviceKind.NPU:
+        return []
+    return list(filter(None, (*_DRIVER, _Chip(options.chip).network)))
 
 
 def _source(folder: Folder, options: ClusterOptions) -> Manifest:
@@ -322,11 +332,10 @@ def _mounts(spec: JobSpec, job_id: str, options: ClusterOptions, origin: Origin)
         {"name": place, "mountPath": at, "readOnly": folder.read_only, **_below(folder)}
         for place, (at, folder) in _folders(options)
     ]
-    if spec.device.kind is DeviceKind.NPU:
-        made += [
-            {"name": f"driver-{place}", "mountPath": path, "readOnly": True}
-            for place, path in enumerate(_DRIVER)
-        ]
+    made += [
+        {"name": f"driver-{place}", "mountPath": path, "readOnly": True}
+        for place, path in enumerate(_driver(spec, options))
+    ]
     return made
 
 
