@@ -19,6 +19,8 @@ from typing import Any, Protocol
 from tests.cluster_double.entering import serve_command
 from tests.cluster_double.store import Json, stamp
 
+from jumar.engine.kubernetes.asking import part
+
 PODS = "v1/pods"
 MISSING_IMAGE, BAD_IMAGE = "registry.example/missing:1", "Bad Image"
 HCCN = "/etc/hccn.conf"
@@ -234,8 +236,8 @@ class Kubelets:
 
     def _etc_of(self, pod: Json) -> Path | None:
         """The addresses of a node's cards, where the pod has them mounted."""
-        found = [one.get("hostPath") or {} for one in pod["spec"]["volumes"]]
-        if HCCN not in [one.get("path") for one in found]:
+        found = [part(one, "hostPath").get("path") for one in pod["spec"]["volumes"]]
+        if HCCN not in found:
             return None
         node = str(pod["spec"]["nodeName"])
         folder, net = self._folder / f"{node}.etc", int(node.removeprefix("node"))

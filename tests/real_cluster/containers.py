@@ -13,6 +13,8 @@ from tests.cluster_double.kubelet import PODS, Kubelets, Pod
 from tests.cluster_double.store import Json
 from tests.real_cluster.remote import Refused, Remote
 
+from jumar.engine.kubernetes.asking import part
+
 _LIMIT_S = 120
 _NAMED = re.compile(r"\$\((\w+)\)")
 
@@ -63,18 +65,17 @@ def _podman(*words: str) -> str:
 
 def _rights(spec: Json, container: Json) -> list[str]:
     """Of a pod and its container, as podman calls them."""
-    pod: Json = spec.get("securityContext") or {}
-    own: Json = container.get("securityContext") or {}
+    pod, own = part(spec, "securityContext"), part(container, "securityContext")
     words = [f"--user={pod['runAsUser']}:{pod['runAsGroup']}"]
     assert not pod.get("runAsNonRoot") or pod["runAsUser"]
     if own.get("readOnlyRootFilesystem"):
         words += ["--read-only", "--read-only-tmpfs=false"]
-    words += [f"--cap-drop={one}" for one in (own.get("capabilities") or {}).get("drop", ())]
+    words += [f"--cap-drop={one}" for one in part(own, "capabilities").get("drop", ())]
     if own.get("allowPrivilegeEscalation") is False:
         words.append("--security-opt=no-new-privileges")
-    if pod.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+    if part(pod, "seccompProfile").get("type") != "RuntimeDefault":
         words.append("--security-opt=seccomp=unconfined")
-    memory = (container.get("resources", {}).get("limits") or {}).get("memory")
+    memory = part(part(container, "resources"), "limits").get("memory")
     # Without swap, as kubelets have it.
     sizes = ("--memory", "--memory-swap") if memory else ()
     return words + [f"{size}={str(memory).removesuffix('i').lower()}" for size in sizes]
@@ -127,7 +128,7 @@ class ContainerKubelets(Kubelets):
             secret = self._admin.get("v1/secrets", wanted["name"])
             assert secret is not None
             return base64.b64decode(secret["data"][wanted["key"]]).decode()
-        field = str((source.get("fieldRef") or {}).get("fieldPath", ""))
+        field = str(part(source, "fieldRef").get("fieldPath", ""))
         for place in ("labels", "annotations"):
             if field.startswith(f"metadata.{place}["):
                 return str(pod["metadata"][place][field.split("'")[1]])

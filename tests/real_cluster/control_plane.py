@@ -12,6 +12,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -161,7 +163,7 @@ class ControlPlane:
 
     def _etcd(self) -> Daemon:
         peers, clients = f"http://127.0.0.1:{_free_port()}", f"http://127.0.0.1:{_free_port()}"
-        self.etcd_url = clients
+        self.etcd_url, self._peers = clients, peers
         return Daemon(
             self.folder,
             "etcd",
@@ -174,7 +176,38 @@ class ControlPlane:
             "--unsafe-no-fsync",
         )
 
+    @property
+    def audit(self) -> Path:
+        """One line of JSON for each request of jumar's account."""
+        return self.folder / "audit.log"
+
+    @contextmanager
+    def put_back(self) -> Generator[None]:
+        """What happens to the cluster meanwhile is undone: its store is that of before."""
+        saved, control = str(self.folder / "saved"), [find_program("etcdctl")]
+        whole = [*control, f"--endpoints={self.etcd_url}", "snapshot", "save", saved]
+        subprocess.run(whole, check=True, capture_output=True, timeout=120)
+        yield
+        for daemon in (self.controllers, self.scheduler, self.api, self.etcd):
+            daemon.end(signal.SIGKILL)
+        data = self.folder / "etcd"
+        shutil.rmtree(data)
+        restore = [find_program("etcdutl"), "snapshot", "restore", saved, "--data-dir", str(data)]
+        peers = [f"--initial-cluster=default={self._peers}"]
+        peers += [f"--initial-advertise-peer-urls={self._peers}"]
+        subprocess.run([*restore, *peers], check=True, capture_output=True, timeout=120)
+        for daemon in (self.etcd, self.api):
+            daemon.start()
+        self.wait_ready()
+        for daemon in (self.controllers, self.scheduler):
+            daemon.start()
+
     def _api_server(self) -> Daemon:
+        policy = self.folder / "audit.json"
+        users = {"users": [f"system:serviceaccount:{NAMESPACE}:jumar"]}
+        rules = [{"level": "Metadata", **users, "omitStages": ["RequestReceived"]}]
+        whole = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+        policy.write_text(json.dumps(whole))
         return Daemon(
             self.folder,
             "kube-apiserver",
@@ -190,6 +223,8 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.folder / 'accounts.pub'}",
             f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
+            f"--audit-policy-file={policy}",
+            f"--audit-log-path={self.audit}",
         )
 
     def _controllers(self, account: Path) -> Daemon:
