@@ -2,7 +2,6 @@
 memory that the pod asks for. All of them share this machine's network."""
 
 import base64
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.real_cluster.remote import Refused, Remote
 from jumar.engine.kubernetes.asking import part
 
 _LIMIT_S = 120
+_KILLED = 128 + 9
 _NAMED = re.compile(r"\$\((\w+)\)")
 
 
@@ -43,7 +43,8 @@ class ContainerPod(Pod):
 
     @property
     def is_out_of_memory(self) -> bool:
-        return _podman("inspect", "--format", "{{.State.OOMKilled}}", self._name) == "true"
+        """Killed by nobody here, and it has a limit."""
+        return self.code() == _KILLED and not self.is_asked
 
     def ask(self) -> None:
         if not self.is_asked:
@@ -54,6 +55,7 @@ class ContainerPod(Pod):
         return ["podman", "exec", "--interactive", self._name, *words]
 
     def kill(self) -> None:
+        self.is_asked = True
         _podman("rm", "--force", "--time", "0", self._name)
         self._process.wait(_LIMIT_S)
 
@@ -88,6 +90,8 @@ class ContainerKubelets(Kubelets):
         """`port`: of the API server. `binds`: folders of this machine that every pod has too."""
         super().__init__(admin)
         self._admin, self._port, self._trust, self._binds = admin, port, trust, binds
+        # Folders in it are mounted into pods of other users.
+        self._folder.chmod(0o755)
         self.begin()
 
     def inside(self, pod: str, words: list[str]) -> list[str]:
@@ -139,10 +143,7 @@ class ContainerKubelets(Kubelets):
         volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
         made: list[list[str]] = []
         for mount in pod["spec"]["containers"][0].get("volumeMounts") or ():
-            at = mount["mountPath"]
-            if "emptyDir" in (volume := volumes[mount["name"]]):
-                made.append([f"--mount=type=tmpfs,destination={at},tmpfs-mode=1777"])
-                continue
+            at, volume = mount["mountPath"], volumes[mount["name"]]
             source = self._source(pod, volume) / mount.get("subPath", "")
             # A kubelet would make a folder of root's.
             assert source.exists(), f"{source} for {at}"
@@ -155,6 +156,11 @@ class ContainerKubelets(Kubelets):
             return Path(volume["hostPath"]["path"])
         if "projected" in volume:
             return self._account(pod)
+        if "emptyDir" in volume:
+            folder = self._folder / f"{pod['metadata']['name']}.{volume['name']}"
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777)
+            return folder
         claim = self._admin.get(
             "v1/persistentvolumeclaims", volume["persistentVolumeClaim"]["claimName"]
         )
@@ -176,5 +182,4 @@ class ContainerKubelets(Kubelets):
             ("namespace", pod["metadata"]["namespace"]),
         ):
             (folder / name).write_text(text)
-        os.chmod(self._folder, 0o755)
         return folder
