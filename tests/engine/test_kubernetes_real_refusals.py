@@ -141,7 +141,7 @@ def policy(cluster: RealCluster, resource: str, group: str, **validation: str) -
 def test_what_a_policy_denies_is_refused_and_what_it_denies_pods_is_told(
     real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
 ) -> None:
-    for reason in ("Forbidden", "Invalid", "Unauthorized"):
+    for reason in ("Forbidden", "Invalid", "RequestEntityTooLarge"):
         with (
             policy(real_cluster, "jobs", "batch", reason=reason),
             pytest.raises(SubmitRefused, match="no training on Sundays"),

@@ -46,7 +46,7 @@ def error_of(status: int, data: bytes, method: str, path: str) -> Exception:
         return NotThere(words)
     if status == 403 and "exceeded quota" in said:
         return NoRoom(said)
-    if status in _REFUSALS or (status in (401, 403) and _DENIED.search(said)):
+    if status in _REFUSALS or (status == 403 and _DENIED.search(said)):
         return SubmitRefused(f"Kubernetes refuses the job: {words}")
     if status == 401 or (status == 403 and _NO_RIGHT.search(said)):
         return EngineFailed(f"Kubernetes does not allow it: {words}", hint=RIGHTS_HINT)
