@@ -19,6 +19,15 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 """
+LIBRARIES = [
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "libutil.so.1",
+    "libresolv.so.2",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+]
 TOOLS = [
     "sh",
     "env",
@@ -90,6 +99,13 @@ def make_python_image(folder: Path, name: str) -> None:
             if not library.is_relative_to(root) and not place.exists():
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(library.resolve(), place)
+    # What packages with compiled parts count on, which Python itself does not link to.
+    beside = Path("/lib", f"{os.uname().machine}-linux-gnu")
+    for library in filter(Path.exists, (beside / name for name in LIBRARIES)):
+        place = root / str(library).lstrip("/")
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library.resolve(), place)
     tree = folder / "python-root.tar"
     with tarfile.open(tree, "w") as tar:
         tar.add(root, ".")

@@ -122,7 +122,8 @@ def site(
     kubelets = ContainerKubelets(admin, plane.port, plane.trust, (socket,))
     made = Site(admin, kubelets, port, base)
     try:
-        wait_for(lambda: _answers(port), "the server serves", 300)
+        wait_for(lambda: bool(kubelets.crashed) or _answers(port), "the server serves", 300)
+        assert not kubelets.crashed, kubelets.crashed
         yield made
     finally:
         admin.remove("apps/v1/deployments", "jumar")

@@ -90,6 +90,8 @@ class ContainerKubelets(Kubelets):
         """`port`: of the API server. `binds`: folders of this machine that every pod has too."""
         super().__init__(admin)
         self._admin, self._port, self._trust, self._binds = admin, port, trust, binds
+        self.crashed: dict[str, str] = {}
+        """What those have written that were to run for ever."""
         # Folders in it are mounted into pods of other users.
         self._folder.chmod(0o755)
         self.begin()
@@ -104,6 +106,15 @@ class ContainerKubelets(Kubelets):
         except (urllib3.exceptions.HTTPError, OSError, Refused):
             # The API server is away: what runs goes on.
             return
+
+    def _over(self, name: str, running: Pod) -> None:
+        found = self._admin.get(PODS, name)
+        if found is None or found["spec"]["restartPolicy"] != "Always" or running.is_asked:
+            return super()._over(name, running)
+        # A server that ends by itself: one that is started again would tell nothing more.
+        if name not in self.crashed:
+            self.crashed[name] = running.log.read_text("utf-8", "replace")[-4000:]
+        return None
 
     def _cannot_be_had(self, image: str) -> str:
         known = subprocess.run(["podman", "image", "exists", image], timeout=_LIMIT_S)
