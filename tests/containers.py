@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-LIMIT_S = 120
+ROOT = Path(__file__).parents[1]
+LIMIT_S, BUILD_LIMIT_S = 120, 900
 CONFIG = """\
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
@@ -18,6 +19,15 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 """
+LIBRARIES = [
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "libutil.so.1",
+    "libresolv.so.2",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+]
 TOOLS = [
     "sh",
     "env",
@@ -89,12 +99,43 @@ def make_python_image(folder: Path, name: str) -> None:
             if not library.is_relative_to(root) and not place.exists():
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(library.resolve(), place)
+    # What packages with compiled parts count on, which Python itself does not link to.
+    beside = Path("/lib", f"{os.uname().machine}-linux-gnu")
+    for library in filter(Path.exists, (beside / name for name in LIBRARIES)):
+        place = root / str(library).lstrip("/")
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library.resolve(), place)
     tree = folder / "python-root.tar"
     with tarfile.open(tree, "w") as tar:
         tar.add(root, ".")
     podman("import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin", str(tree), name)
     tree.unlink()
     shutil.rmtree(root)
+
+
+def make_server_image(folder: Path, base: str, name: str) -> None:
+    """The server's own, by its Dockerfile over `base`; nothing but packages is fetched."""
+    project = folder / "project"
+    (project / "dist").mkdir(parents=True)
+    shutil.copytree(ROOT / "deploy", project / "deploy")
+    pip, dist = (sys.executable, "-m", "pip"), str(project / "dist")
+    _run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", dist, ".")
+    (wheel,) = (project / "dist").glob("jumar-*.whl")
+    wanted = f"{wheel}[postgres,kubernetes]"
+    _run(*pip, "download", "--only-binary", ":all:", "--dest", dist, wanted)
+    _run(
+        *("podman", "build", "--file", "deploy/Dockerfile", "--network", "none"),
+        *("--build-arg", f"BASE={base}", "--build-arg", "PIP_NO_INDEX=1", "--tag", name, "."),
+        folder=project,
+    )
+
+
+def _run(*words: str, folder: Path = ROOT) -> None:
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
 def write_config(folder: Path) -> str:

@@ -172,7 +172,9 @@ PARTS = (
                 *(sys.executable, "-m", "pytest", "-q", "-m", "full", "-p", "no:xdist"),
                 *("tests/engine/test_kubernetes_real.py", "tests/engine/test_kubernetes_beside.py"),
                 *("tests/engine/test_contract.py", "tests/engine/test_one_job.py"),
-                "tests/engine/test_server_image.py",
+                # After the others, whose requests it counts.
+                "tests/engine/test_kubernetes_real_refusals.py",
+                *("tests/engine/test_kubernetes_deployed.py", "tests/engine/test_server_image.py"),
             ),
         ),
     ),

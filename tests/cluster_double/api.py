@@ -57,6 +57,10 @@ class Api:
         self.watchers: list[socket.socket] = []
         self.is_silent = False
         """Whether watches are kept open and told nothing."""
+        self.is_short = False
+        """Whether every watch ends as soon as it has begun."""
+        self.most_jobs: int | None = None
+        """A quota on the namespace."""
         handler = type("BoundHandler", (_Handler,), {"api": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -167,7 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _allow(self, rule: Rule) -> None:
         self.api.asked.append(rule)
         if rule not in self.api.rules:
-            words = f'cannot {rule[2]} resource "{rule[1]}" in API group "{rule[0]}"'
+            words = f'{rule[1]} is forbidden: User "system:serviceaccount:lab:jumar" '
+            words += f'cannot {rule[2]} resource "{rule[1]}" in API group "{rule[0]}"'
             raise _Refused(403, "Forbidden", words)
 
     def _broken(self, fault: Fault) -> bool:
@@ -175,7 +180,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.what == "status":
             code = int(fault.values["code"])
             headers = {"Retry-After": str(fault.values["after"])} if "after" in fault.values else {}
-            self._status(code, "TooManyRequests", "come again later", headers)
+            reason = str(fault.values.get("reason", "TooManyRequests"))
+            self._status(code, reason, str(fault.values.get("said", "come again later")), headers)
             return True
         if fault.what == "cut":
             self._hang_up()
@@ -212,6 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self.api.kubelets.enter(name, words, self.connection, self.headers)
         if verb == "create":
             check(body)
+            self._admit(resource, kind, body)
             made = store.create(kind, body)
             return self._hang_up() if is_cut else self._json(made, 201)
         found = store.get(kind, name)
@@ -220,6 +227,16 @@ class _Handler(BaseHTTPRequestHandler):
         if verb == "delete":
             self._delete(kind, found, body)
         return self._hang_up() if is_cut else self._json(found)
+
+    def _admit(self, resource: str, kind: str, body: Json) -> None:
+        """Asked before anybody looks whether the name is taken."""
+        most, have = self.api.most_jobs, len(self.api.store.all(kind))
+        if resource == "jobs" and most is not None and have >= most:
+            counted = f"count/jobs.batch={{}}, used: count/jobs.batch={have}"
+            words = f"exceeded quota: few, requested: {counted.format(1)}"
+            words += f", limited: count/jobs.batch={most}"
+            name = body["metadata"]["name"]
+            raise _Refused(403, "Forbidden", f'jobs.batch "{name}" is forbidden: {words}')
 
     def _delete(self, kind: str, found: Json, options: Json) -> None:
         wanted = part(options, "preconditions").get("uid")
@@ -253,7 +270,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         with store.changed:
             self.api.watchers.append(self.connection)
-        while time.monotonic() < until and not self.api.is_closed:
+        while time.monotonic() < until and not self.api.is_closed and not self.api.is_short:
             with store.changed:
                 events = store.since(kind, version)
                 if not events:
@@ -273,7 +290,7 @@ class _Handler(BaseHTTPRequestHandler):
                 version = max(version, store.version)
                 meta = {"resourceVersion": str(version)}
                 self._chunk({"type": "BOOKMARK", "object": {"metadata": meta}})
-        self._hang_up(b"0\r\n\r\n")
+        self.wfile.write(b"0\r\n\r\n")
 
     def _chunk(self, event: Json) -> None:
         data = json.dumps(event).encode() + b"\n"
@@ -305,11 +322,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _hang_up(self, last: bytes = b"") -> None:
+    def _hang_up(self) -> None:
         self.close_connection = True
-        if last:
-            self.wfile.write(last)
-            return
         self.connection.shutdown(socket.SHUT_RDWR)
 
 

@@ -19,9 +19,14 @@ from typing import Any, Protocol
 from tests.cluster_double.entering import serve_command
 from tests.cluster_double.store import Json, stamp
 
+from jumar.engine.kubernetes.asking import part
+
 PODS = "v1/pods"
 MISSING_IMAGE, BAD_IMAGE = "registry.example/missing:1", "Bad Image"
+HCCN = "/etc/hccn.conf"
 _UNSHARE = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--"]
+_WITH_ETC = ["sh", "-c", 'mount -t overlay overlay -o "lowerdir=$0:/etc" /etc && exec "$@"']
+_CARDS = 16
 
 
 class Objects(Protocol):
@@ -41,8 +46,9 @@ class Objects(Protocol):
 class Pod:
     """A pod that runs: its container's processes."""
 
-    def __init__(self, body: Json, log: Path, programs: Path) -> None:
-        """`programs`: copies of the launcher, which pods of all homes share, so that it is compiled once."""
+    def __init__(self, body: Json, log: Path, programs: Path, etc: Path | None = None) -> None:
+        """`programs`: copies of the launcher, which pods of all homes share, so that it is compiled once.
+        `etc`: files of the node's that the pod finds in /etc."""
         container: Json = body["spec"]["containers"][0]
         environment = {
             one["name"]: one.get("value") or _told(body, one["valueFrom"]["fieldRef"]["fieldPath"])
@@ -51,6 +57,8 @@ class Pod:
         self.environment = {"PATH": os.environ["PATH"], **environment}
         self.log = log
         words = [_shared(word, programs) for word in container["command"]]
+        if etc is not None:
+            words = [*_WITH_ETC, str(etc), *words]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*_UNSHARE, *words],
@@ -61,6 +69,11 @@ class Pod:
                 stderr=subprocess.STDOUT,
             )
         self.is_asked = False
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        """Whether its memory was all it ended for; here nobody counts it."""
+        return False
 
     def code(self) -> int | None:
         return self._process.poll()
@@ -102,7 +115,8 @@ def _told(body: Json, field: str) -> str:
     for place in ("labels", "annotations"):
         if field.startswith(f"metadata.{place}["):
             return str(body["metadata"][place][field.split("'")[1]])
-    return {"status.podIP": "127.0.0.1", "spec.nodeName": str(body["spec"]["nodeName"])}[field]
+    known = {"status.podIP": body["status"]["podIP"], "spec.nodeName": body["spec"]["nodeName"]}
+    return str(known[field])
 
 
 class Kubelets:
@@ -113,6 +127,8 @@ class Kubelets:
         self.silent: set[str] = set()
         """Nodes that hear nothing and say nothing."""
         self._pods: dict[str, Pod] = {}
+        self._addresses = 0
+        """How many were given out; each pod has its own."""
         self._folder = Path(tempfile.mkdtemp(prefix="jkube-"))
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -191,25 +207,51 @@ class Kubelets:
         if running is None and phase == "Pending" and pod["spec"].get("nodeName"):
             return self._begin(pod)
         if running is not None and phase == "Running" and running.code() is not None:
-            self._over(name, running.code() or 0)
+            self._over(name, running)
         return None
 
     def _begin(self, pod: Json) -> None:
         name, image = pod["metadata"]["name"], pod["spec"]["containers"][0]["image"]
-        if image in (MISSING_IMAGE, BAD_IMAGE):
-            reason = "ImagePullBackOff" if image == MISSING_IMAGE else "InvalidImageName"
+        reason = self._cannot_be_had(image)
+        if reason:
             waiting = {"reason": reason, "message": f'Back-off pulling image "{image}"'}
             self._store.update(
                 PODS, name, lambda body: body["status"].update(_container("waiting", waiting))
             )
             return
-        self._pods[name] = Pod(pod, self._folder / name, self._folder)
+        self._addresses += 1
+        pod["status"]["podIP"] = f"127.77.{self._addresses // 250}.{self._addresses % 250 + 1}"
+        self._pods[name] = self._started(pod)
         running = {"phase": "Running", "startTime": stamp(), **_container("running", {})}
+        running["podIP"] = pod["status"]["podIP"]
         self._store.update(PODS, name, lambda body: body["status"].update(running))
 
-    def _over(self, name: str, code: int) -> None:
+    def _cannot_be_had(self, image: str) -> str:
+        """Why, in a kubelet's word; empty where it can."""
+        return {MISSING_IMAGE: "ImagePullBackOff", BAD_IMAGE: "InvalidImageName"}.get(image, "")
+
+    def _started(self, pod: Json) -> Pod:
+        log = self._folder / pod["metadata"]["name"]
+        return Pod(pod, log, self._folder, self._etc_of(pod))
+
+    def _etc_of(self, pod: Json) -> Path | None:
+        """The addresses of a node's cards, where the pod has them mounted."""
+        found = [part(one, "hostPath").get("path") for one in pod["spec"]["volumes"]]
+        if HCCN not in found:
+            return None
+        node = str(pod["spec"]["nodeName"])
+        folder, net = self._folder / f"{node}.etc", int(node.removeprefix("node"))
+        folder.mkdir(exist_ok=True)
+        lines = [f"address_{card}=10.20.{net}.{card + 1}\n" for card in range(_CARDS)]
+        (folder / "hccn.conf").write_text("".join(lines))
+        return folder
+
+    def _over(self, name: str, running: Pod) -> None:
+        code = running.code() or 0
         code = 128 - code if code < 0 else code
         reason = "Error" if code else "Completed"
+        if running.is_out_of_memory:
+            reason = "OOMKilled"
         told = _container("terminated", {"exitCode": code, "reason": reason})
         phase = "Failed" if code else "Succeeded"
         self._store.update(PODS, name, lambda body: body["status"].update({"phase": phase, **told}))
@@ -224,7 +266,7 @@ class Kubelets:
                 return
             running.kill()
         if running is not None:
-            self._over(name, running.code() or 0)
+            self._over(name, running)
         self._store.remove(PODS, name)
 
 

@@ -7,6 +7,7 @@ from tests.engine.conftest import log_of, wait_for
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.kubernetes.engine import KubernetesEngine
+from jumar.launch.ascend import ranktable
 from jumar.spec.states import AttemptState
 from jumar.words.reasons import cause_sentence
 
@@ -34,6 +35,17 @@ def running(engine: KubernetesEngine, attempt: Attempt) -> None:
 def pod_of(cluster: HasPods, attempt: Attempt) -> str:
     (pod,) = cluster.pods(attempt.job_id)
     return str(pod["metadata"]["name"])
+
+
+def check_table(attempt: Attempt, servers: int, cards: int) -> None:
+    """A rank table that the vendor's library would take: all cards, each with its address, in order."""
+    table = ranktable.read_table(attempt.directory / "hccl.json")
+    assert [len(one.devices) for one in table.servers] == [cards] * servers
+    assert [device.rank for _, device in table.devices] == list(range(servers * cards))
+    assert len({device.device_ip for _, device in table.devices}) == servers * cards
+    found = {one.name for one in ranktable.check(table, "A2")}
+    # All of these nodes are this machine.
+    assert found <= {"loopback-server-id"}, found
 
 
 def pending(engine: KubernetesEngine, attempt: Attempt, sign: str) -> tuple[str, str]:

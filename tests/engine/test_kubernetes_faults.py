@@ -1,5 +1,6 @@
 """A cluster that loses answers, cuts watches, takes pods away: what becomes of attempts."""
 
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,12 @@ import pytest
 from tests.cluster_double.api import Fault, shipped_rules
 from tests.cluster_double.cluster import Double
 from tests.cluster_double.kubelet import BAD_IMAGE, MISSING_IMAGE
-from tests.cluster_double.machines import EVENTS, JOBS
+from tests.cluster_double.machines import EVENTS, JOBS, SERVICES
 from tests.engine.conftest import make_attempt, wait_final, wait_for
-from tests.engine.pods import SHOW, WAIT, WIDE, look, pending, pod_of, running
+from tests.engine.pods import SHOW, WAIT, WIDE, check_table, look, pending, pod_of, running
 
-from jumar.engine.base import Observation
-from jumar.engine.kubernetes import observing, reasons
+from jumar.engine.base import Observation, StartHindered
+from jumar.engine.kubernetes import observing, reasons, watching
 from jumar.engine.kubernetes.engine import KubernetesEngine
 from jumar.errors import EngineFailed, SubmitRefused
 from jumar.spec.causes import Cause
@@ -25,6 +26,8 @@ from jumar.words.reasons import cause_sentence
 def double(kubernetes_double: Double) -> Generator[Double]:
     yield kubernetes_double
     kubernetes_double.machines.is_held = False
+    kubernetes_double.api.most_jobs = None
+    kubernetes_double.api.is_silent = kubernetes_double.api.is_short = False
     assert not kubernetes_double.api.faults, "not every fault was met"
 
 
@@ -58,6 +61,65 @@ def test_a_create_whose_answer_was_lost_is_found_again(
     assert (attempt.directory / "starts").read_text() == "x\n"
     assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
     again.close()
+
+
+def test_a_quota_on_jobs_is_waited_for_and_never_met_by_the_job_itself(
+    double: Double, engine: KubernetesEngine, tmp_path: Path
+) -> None:
+    """Quotas are asked before names: a create whose answer was lost is refused when it comes again."""
+    attempt = make_attempt(tmp_path, WAIT, cards=())
+    engine.plan(attempt.spec, user="ann")
+    double.api.most_jobs = len(double.store.all(JOBS)) + 1
+    double.api.faults.append(Fault("create", "jobs", "lose"))
+    with pytest.raises(EngineFailed, match="does not answer"):
+        engine.start(attempt)
+    running(engine, attempt)
+    other = make_attempt(tmp_path, "true", cards=())
+    with pytest.raises(StartHindered) as met:
+        engine.start(other)
+    english, chinese = (
+        str(cause_sentence(met.value.cause, met.value.values, one)) for one in ("en", "zh")
+    )
+    assert "a quota of the namespace is used up, jobs.batch" in english
+    assert "命名空间的配额已用完" in chinese
+    double.api.most_jobs = None
+    # Two servers at once: the quota's own count is contended for, which is no name that is taken.
+    double.api.faults.append(Fault("create", "services", "status", code=409, reason="Conflict"))
+    with pytest.raises(EngineFailed, match="cannot do it now"):
+        engine.start(other)
+    engine.start(other)
+    assert double.store.get(SERVICES, f"jumar-{other.job_id}-1") is not None
+    assert wait_final(engine, other).state is AttemptState.SUCCEEDED
+    (attempt.directory / "go").touch()
+    assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+
+
+def test_a_cluster_that_was_put_back_is_listed_anew(
+    double: Double, engine: KubernetesEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing of what comes before the version we have, and no error either."""
+    monkeypatch.setattr(watching, "_WATCH_S", 1)
+    monkeypatch.setattr(watching, "_LIST_S", 0.5)
+    attempt = make_attempt(tmp_path, WAIT, cards=())
+    running(engine, attempt)
+    double.api.is_silent = True
+    double.machines.status(pod_of(double, attempt), phase="Failed", reason="NodeLost")
+    seen = wait_final(engine, attempt)
+    assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODE_LOST)
+
+
+def test_watches_that_end_at_once_are_not_asked_for_without_a_pause(
+    double: Double, engine: KubernetesEngine, tmp_path: Path
+) -> None:
+    double.api.is_short = True
+    double.api.cut_watches()
+    double.api.asked.clear()
+    began = time.monotonic()
+    attempt = make_attempt(tmp_path, "true", cards=())
+    engine.start(attempt)
+    assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+    most = 2 * ((time.monotonic() - began) / 0.2 + 2)
+    assert len([one for one in double.api.asked if one[2] == "watch"]) <= most
 
 
 def test_what_happens_while_no_watch_is_open_is_seen(
@@ -178,7 +240,6 @@ def test_a_gang_of_which_only_some_can_run_gives_its_cards_back(
     double: Double, engine: KubernetesEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observing, "STRANDED_S", 0.2)
-    nodes = double.machines.nodes
     monkeypatch.setattr(double.machines, "nodes", {"node0": 2})
     attempt = make_attempt(tmp_path, SHOW, cards=(), **WIDE)
     engine.start(attempt)
@@ -186,12 +247,13 @@ def test_a_gang_of_which_only_some_can_run_gives_its_cards_back(
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODES_APART)
     assert "only 1 of 2 pods" in str(seen.reason)
     wait_for(lambda: not double.pods(attempt.job_id), "its cards are free")
-    monkeypatch.setattr(double.machines, "nodes", nodes)
+    monkeypatch.setattr(double.machines, "nodes", {"node0": 2, "node1": 2})
     again = make_attempt(tmp_path, SHOW, cards=(), job_id=attempt.job_id, number=2, **WIDE)
     engine.start(again)
     assert wait_final(engine, again).state is AttemptState.SUCCEEDED
     lines = sorted(path.read_text().strip() for path in again.directory.glob("logs/node*/rank*"))
     assert lines == [f"{n} {2 * n + r} {r} 4" for n in range(2) for r in range(2)]
+    check_table(again, 2, 2)
 
 
 def test_a_pod_on_a_node_that_nobody_hears_of_is_given_up(

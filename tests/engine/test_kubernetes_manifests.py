@@ -72,8 +72,9 @@ def test_every_body_is_valid(options: dict[str, Any], device: str, nodes: int) -
         assert {mount["name"] for mount in mounts} == names
         # Of the home a job has its own folder, and the launcher to read.
         home = [mount for mount in mounts if mount["name"] == "home"]
-        assert [mount["subPath"] for mount in home] == ["jobs/t1", "program/x.pyz"]
-        assert home[1]["readOnly"]
+        variables = "program/x.pyz/jumar/launch/kubernetes/pod.env"
+        assert [mount["subPath"] for mount in home] == ["jobs/t1", "program/x.pyz", variables]
+        assert all(mount["readOnly"] for mount in home[1:])
 
 
 def test_cards_labels_and_blocks_are_those_of_the_chip() -> None:

@@ -2,27 +2,15 @@
 
 import json
 import secrets
-import shutil
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.containers import make_python_image, podman, write_config
+from tests.containers import make_python_image, make_server_image, podman, write_config
 
 pytestmark = pytest.mark.full
-ROOT = Path(__file__).parents[2]
-LIMIT_S = 900
-
-
-def run(*words: str, folder: Path = ROOT) -> str:
-    done = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout
 
 
 def test_the_image_of_the_server_is_built_and_serves(
@@ -32,30 +20,28 @@ def test_the_image_of_the_server_is_built_and_serves(
     mark = secrets.token_hex(4)
     base, server = f"localhost/python-{mark}:1", f"localhost/jumar-{mark}:1"
     make_python_image(tmp_path, base)
-    project = tmp_path / "project"
-    (project / "dist").mkdir(parents=True)
-    shutil.copytree(ROOT / "deploy", project / "deploy")
-    pip = (sys.executable, "-m", "pip")
-    dist = str(project / "dist")
-    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", dist, ".")
-    (wheel,) = (project / "dist").glob("jumar-*.whl")
-    wanted = f"{wheel}[postgres,kubernetes]"
-    run(*pip, "download", "--only-binary", ":all:", "--dest", dist, wanted)
     try:
-        run(
-            *("podman", "build", "--file", "deploy/Dockerfile", "--network", "none"),
-            *("--build-arg", f"BASE={base}", "--build-arg", "PIP_NO_INDEX=1", "--tag", server, "."),
-            folder=project,
-        )
+        make_server_image(tmp_path, base, server)
         name = f"jumar-{mark}"
-        podman(
-            "run", "--detach", "--name", name, "--network", "host", server, *_up(port := _port())
-        )
+        # As deploy/server.yaml has it run.
+        closed = ("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--cap-drop", "all")
+        kept = ("--security-opt", "no-new-privileges", "--network", "host")
+        podman("run", "--detach", "--name", name, *closed, *kept, server, *_up(port := _port()))
         try:
             assert _answer(port, name)["engine"] == "local"
             listed = podman("exec", name, "python3", "-m", "pip", "list", "--format", "json")
             assert {"kubernetes", "psycopg"} <= {one["name"] for one in json.loads(listed)}
             assert podman("exec", name, "id", "-u").strip() == "1000"
+            refused = subprocess.run(
+                ["podman", "exec", name, "touch", "/etc/x"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            assert "Read-only file system" in refused.stderr
+            at = f"JUMAR_PORT={port}"
+            said = podman("exec", "--env", at, name, "jumar", "run", "--follow", "--", "id", "-u")
+            assert said.splitlines()[-1] == "1000"
         finally:
             podman("rm", "--force", "--time", "5", name)
     finally:

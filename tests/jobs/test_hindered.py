@@ -6,20 +6,23 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from tests.engine.conftest import make_attempt
 
 from jumar.database.access import open_database
-from jumar.engine.base import Attempt
+from jumar.engine.base import Attempt, Observation, StartHindered
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import EngineFailed
 from jumar.jobs import deeds, patience
+from jumar.jobs.hindered import Hindered
 from jumar.jobs.service import JobService
+from jumar.launch.jobdir.trouble import Trouble
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord
-from jumar.spec.states import JobState
-from jumar.words.reasons import reason
+from jumar.spec.states import AttemptState, JobState
+from jumar.words.reasons import cause_sentence, reason
 
 LIMIT_S = 180.0
 CARDS = (Card(DeviceKind.SIM, 0),)
@@ -159,6 +162,22 @@ def test_an_engine_that_does_not_answer_is_told_on_the_job(tmp_path: Path) -> No
         assert running.cause is None
     finally:
         service.close()
+
+
+def test_what_waits_for_a_quota_waits_and_fails_in_the_end(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, "true", cards=())
+    values: dict[str, str | int] = {"engine": "Kubernetes", "error": "ExceededQuota, few"}
+    error = StartHindered(Trouble(Cause.PENDING.value, "no room", values))
+    seen = Observation(job_id=attempt.job_id, number=1, state=AttemptState.STARTING)
+    for limit_s, state, cause, sign in (
+        (60.0, AttemptState.STARTING, Cause.PENDING, "waiting in the queue of Kubernetes: a quota"),
+        (-1.0, AttemptState.FAILED, Cause.START_FAILS, "could not be started: ExceededQuota, few"),
+    ):
+        hindered = Hindered(limit_s)
+        hindered.met(attempt, error)
+        told = hindered.corrected(seen)
+        assert (told.state, told.cause) == (state, cause)
+        assert sign in str(cause_sentence(told.cause, told.values, "en"))
 
 
 def test_the_time_limit_does_not_run_before_the_start_works(

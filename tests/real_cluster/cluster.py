@@ -41,10 +41,24 @@ class Nodes(Kubelets):
         self._served = _Kubelet(self, folder)
         self._beat_at = 0.0
         for name in self.names:
-            admin.create("v1/nodes", {"metadata": {"name": name, "labels": _host(name)}})
-            admin.update("v1/nodes", name, lambda body: body.update(status=self._status()))
+            self._join(name)
         self._beat()
         self.begin()
+
+    def _join(self, name: str) -> None:
+        self._admin.create("v1/nodes", {"metadata": {"name": name, "labels": _host(name)}})
+        self._admin.update("v1/nodes", name, lambda body: body.update(status=self._status()))
+
+    @contextmanager
+    def without(self, name: str) -> Generator[None]:
+        """Somebody deletes a node that nobody hears of any more; afterwards it comes back."""
+        self.silent.add(name)
+        self._admin.remove("v1/nodes", name)
+        try:
+            yield
+        finally:
+            self._join(name)
+            self.silent.discard(name)
 
     def close(self) -> None:
         super().close()

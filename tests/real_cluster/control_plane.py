@@ -12,6 +12,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -73,8 +75,8 @@ class ControlPlane:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._port = _free_port()
-        self.url = f"https://127.0.0.1:{self._port}"
+        self.port = _free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
         self._token = secrets.token_hex(16)
         (folder / "tokens.csv").write_text(f"{self._token},admin,admin,system:masters\n")
         self._make_keys()
@@ -83,7 +85,7 @@ class ControlPlane:
         try:
             self.api = self._api_server()
             self.daemons.append(self.api)
-            self.admin = Remote(self.url, self.trust, self._token, NAMESPACE)
+            self.admin = self.remote(NAMESPACE)
             self.wait_ready()
             account = self.kubeconfig(folder / "admin.kubeconfig", self._token)
             self.controllers = self._controllers(account)
@@ -105,6 +107,10 @@ class ControlPlane:
                 -4000:
             ]
             time.sleep(0.2)
+
+    def remote(self, namespace: str) -> Remote:
+        """Another namespace, as somebody who may do everything."""
+        return Remote(self.url, self.trust, self._token, namespace)
 
     def make_namespace(self, role: Path) -> str:
         """With jumar's own account and its role as it is shipped; gives a token of that account."""
@@ -157,7 +163,7 @@ class ControlPlane:
 
     def _etcd(self) -> Daemon:
         peers, clients = f"http://127.0.0.1:{_free_port()}", f"http://127.0.0.1:{_free_port()}"
-        self.etcd_url = clients
+        self.etcd_url, self._peers = clients, peers
         return Daemon(
             self.folder,
             "etcd",
@@ -170,12 +176,43 @@ class ControlPlane:
             "--unsafe-no-fsync",
         )
 
+    @property
+    def audit(self) -> Path:
+        """One line of JSON for each request of jumar's account."""
+        return self.folder / "audit.log"
+
+    @contextmanager
+    def put_back(self) -> Generator[None]:
+        """What happens to the cluster meanwhile is undone: its store is that of before."""
+        saved, control = str(self.folder / "saved"), [find_program("etcdctl")]
+        whole = [*control, f"--endpoints={self.etcd_url}", "snapshot", "save", saved]
+        subprocess.run(whole, check=True, capture_output=True, timeout=120)
+        yield
+        for daemon in (self.controllers, self.scheduler, self.api, self.etcd):
+            daemon.end(signal.SIGKILL)
+        data = self.folder / "etcd"
+        shutil.rmtree(data)
+        restore = [find_program("etcdutl"), "snapshot", "restore", saved, "--data-dir", str(data)]
+        peers = [f"--initial-cluster=default={self._peers}"]
+        peers += [f"--initial-advertise-peer-urls={self._peers}"]
+        subprocess.run([*restore, *peers], check=True, capture_output=True, timeout=120)
+        for daemon in (self.etcd, self.api):
+            daemon.start()
+        self.wait_ready()
+        for daemon in (self.controllers, self.scheduler):
+            daemon.start()
+
     def _api_server(self) -> Daemon:
+        policy = self.folder / "audit.json"
+        users = {"users": [f"system:serviceaccount:{NAMESPACE}:jumar"]}
+        rules = [{"level": "Metadata", **users, "omitStages": ["RequestReceived"]}]
+        whole = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+        policy.write_text(json.dumps(whole))
         return Daemon(
             self.folder,
             "kube-apiserver",
             f"--etcd-servers={self.etcd_url}",
-            f"--secure-port={self._port}",
+            f"--secure-port={self.port}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",
@@ -186,6 +223,8 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.folder / 'accounts.pub'}",
             f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
+            f"--audit-policy-file={policy}",
+            f"--audit-log-path={self.audit}",
         )
 
     def _controllers(self, account: Path) -> Daemon:

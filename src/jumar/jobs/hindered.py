@@ -75,8 +75,10 @@ class Hindered:
         if found is None or seen.state is not AttemptState.STARTING or seen.cause is not None:
             return seen
         if found.is_over:
+            # It waits no longer.
+            cause = Cause.START_FAILS if found.cause is Cause.PENDING else found.cause
             return replace(
-                seen, state=AttemptState.FAILED, cause=found.cause, values=found.values, reason=None
+                seen, state=AttemptState.FAILED, cause=cause, values=found.values, reason=None
             )
         values = {**found.values, "limit_s": f"{self._limit_s:g}"}
         return replace(seen, cause=found.cause, values=values, reason=None)

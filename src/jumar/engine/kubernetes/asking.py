@@ -15,8 +15,16 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
 
+from jumar.engine.kubernetes.answers import (
+    RIGHTS_HINT,
+    Gone,
+    NotThere,
+    Taken,
+    error_of,
+    in_a_line,
+)
 from jumar.engine.kubernetes.options import ClusterOptions
-from jumar.errors import EngineFailed, SubmitRefused
+from jumar.errors import EngineFailed
 
 Json = dict[str, Any]
 _CONNECT_S = 5.0
@@ -25,8 +33,6 @@ _PATIENCE_S = 15.0
 """How long a call waits where the cluster asks to come again later."""
 _PAGE = 500
 _MOST_LOG_BYTES = 16_384
-_REFUSALS = frozenset({400, 404, 405, 413, 422})
-_HINT = "see: kubectl auth can-i --list; deploy/role.yaml has what jumar needs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +56,6 @@ VOLCANO_JOBS = Kind("batch.volcano.sh/v1alpha1", "jobs")
 def part(body: Json, name: str) -> Json:
     """An object inside of an object; the API leaves out what is empty."""
     return cast("Json", body.get(name) or {})
-
-
-class Gone(Exception):
-    """The cluster no longer knows what happened since: list again."""
-
-
-class Taken(Exception):
-    """An object of that name exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ class Api:
             )
         except (WebSocketException, OSError) as error:
             raise EngineFailed(
-                f"Kubernetes does not let us into {pod}: {_words(error)}", hint=_HINT
+                f"Kubernetes does not let us into {pod}: {in_a_line(error)}", hint=RIGHTS_HINT
             ) from error
 
     def has_volcano(self) -> bool:
@@ -178,7 +176,7 @@ class Api:
     def _known(self, method: str, path: str, *, body: Json | None = None) -> Json | None:
         try:
             return self._json(method, path, body=body)
-        except _NotThere:
+        except NotThere:
             return None
 
     def _json(
@@ -225,13 +223,13 @@ class Api:
                 time.sleep(wait_s)
             try:
                 if answer.status >= 300:
-                    raise _error(answer.status, answer.read(), method, path)
+                    raise error_of(answer.status, answer.read(), method, path)
                 yield answer
             finally:
                 # One that was read to its end goes back to the pool by itself.
                 answer.close()
         except (HTTPError, OSError) as error:
-            raise EngineFailed(f"Kubernetes does not answer: {_words(error)}") from error
+            raise EngineFailed(f"Kubernetes does not answer: {in_a_line(error)}") from error
 
     def _connected(self) -> Any:
         with self._lock:
@@ -271,10 +269,6 @@ def _signs(client: Any) -> dict[str, str]:
     return {one["key"]: one["value"] for one in signs.values() if one["in"] == "header"}
 
 
-class _NotThere(SubmitRefused):
-    """404."""
-
-
 def _client(options: ClusterOptions) -> Any:
     try:
         from kubernetes import client, config  # pyright: ignore[reportMissingTypeStubs]
@@ -298,7 +292,7 @@ def _client(options: ClusterOptions) -> Any:
             untyped.load_kube_config(file, options.context, client_configuration=settings)
     except (ConfigException, OSError, ValueError) as error:
         raise EngineFailed(
-            f"the cluster is not known: {_words(error)}",
+            f"the cluster is not known: {in_a_line(error)}",
             hint="name a file of kubectl's with kubeconfig in [kubernetes] of config.toml",
         ) from error
     return client.ApiClient(settings)
@@ -323,30 +317,3 @@ def _event(line: bytes) -> Json:
             raise Gone
         raise EngineFailed(f"Kubernetes ends a watch: {found.get('message')}")
     return event
-
-
-def _error(status: int, data: bytes, method: str, path: str) -> Exception:
-    said = _message(data)
-    if status == 410:
-        return Gone()
-    if status == 409:
-        return Taken(said)
-    words = f"{said or 'no reason given'} ({status} for {method} {path})"
-    if status == 404 and method != "POST":
-        return _NotThere(words)
-    if status in _REFUSALS or (status == 403 and "denied the request" in said):
-        return SubmitRefused(f"Kubernetes refuses the job: {words}")
-    if status in (401, 403):
-        return EngineFailed(f"Kubernetes does not allow it: {words}", hint=_HINT)
-    return EngineFailed(f"Kubernetes cannot do it now: {words}")
-
-
-def _message(data: bytes) -> str:
-    try:
-        return _words(json.loads(data).get("message") or "")
-    except (ValueError, AttributeError):
-        return _words(data.decode("utf-8", "replace"))
-
-
-def _words(text: object) -> str:
-    return " ".join(str(text).split())[:500]

@@ -22,11 +22,9 @@ from jumar.engine.kubernetes.asking import (
     VOLCANO_JOBS,
     Api,
     Json,
-    Kind,
-    Taken,
-    part,
 )
-from jumar.engine.kubernetes.manifests import JOB, SERVER, Manifest, Origin, manifests, name_of
+from jumar.engine.kubernetes.making import create_owned, created
+from jumar.engine.kubernetes.manifests import SERVER, Origin, manifests, name_of
 from jumar.engine.kubernetes.observing import Observer, is_submitted, submitted_file
 from jumar.engine.kubernetes.options import ClusterOptions
 from jumar.engine.kubernetes.program import Program
@@ -118,46 +116,14 @@ class KubernetesEngine:
         job, *rest = manifests(
             attempt.spec, attempt.job_id, attempt.number, options, self._origin()
         )
-        made = self._created(watch.kind, job)
+        made = created(self._api, watch.kind, job, self.queue_name)
         watch.jobs.shelf.add(made)
         for body in rest:
-            self._own(body, made)
+            create_owned(self._api, SERVICES, body, made)
         try:
             write_json(submitted_file(directory), {"uid": made["metadata"]["uid"]})
         except OSError as error:
             raise EngineFailed(f"cannot write {submitted_file(directory)}: {error}") from error
-
-    def _created(self, kind: Kind, body: Manifest) -> Json:
-        """The object, made now or by a call whose answer was lost."""
-        try:
-            return self._api.create(kind, body)
-        except Taken:
-            name = str(body["metadata"]["name"])
-            found = self._api.get(kind, name)
-            if found is None:
-                raise EngineFailed(f"{name} was there a moment ago; trying again") from None
-            labels = part(found["metadata"], "labels")
-            wanted: Json = body["metadata"]["labels"]
-            if any(labels.get(label) != wanted[label] for label in (JOB, SERVER)):
-                raise SubmitRefused(
-                    f"{name} exists in the namespace {self._api.namespace} and is not ours"
-                ) from None
-            return found
-
-    def _own(self, body: Manifest, owner: Json) -> None:
-        """An object that goes with the job's own."""
-        meta: Json = owner["metadata"]
-        reference = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "name": meta["name"],
-            "uid": meta["uid"],
-        }
-        whole = {**body, "metadata": {**body["metadata"], "ownerReferences": [reference]}}
-        try:
-            self._api.create(SERVICES, whole)
-        except Taken:
-            return
 
     def _write(self, attempt: Attempt, directory: JobDir) -> None:
         spec = attempt.spec

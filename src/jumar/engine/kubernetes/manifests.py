@@ -20,6 +20,7 @@ _AFTER_GRACE_S = 30
 _KEEP_S = 86_400
 _SILENT_S = 60
 _DRIVER = ("/usr/local/Ascend/driver", "/usr/local/dcmi", "/etc/ascend_install.info")
+_POD_ENV = "jumar/launch/kubernetes/pod.env"
 _PORT = 29400
 _START = 'exec "$0" "$1" --kubernetes-pod "$2" "$3" "${VC_TASK_INDEX:-$JOB_COMPLETION_INDEX}"'
 JOB, ATTEMPT, SERVER = "jumar.io/job", "jumar.io/attempt", "jumar.io/server"
@@ -53,6 +54,8 @@ class _Chip:
             row = next(r for r in csv.DictReader(file, delimiter="\t") if r["chip"] == name)
         self.resource, self.ring = row["resource"], row["ring"]
         self.block = int(row["block"] or 0)
+        self.network = row["network"]
+        """The file of a node that has the addresses of its cards: rank tables need them."""
 
 
 def name_of(job_id: str, number: int) -> str:
@@ -213,7 +216,7 @@ def _pod(
         ],
         "resources": _resources(spec, options),
         "volumeMounts": _mounts(spec, job_id, options, origin),
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": _rights(origin),
     }
     pod: Manifest = {
         "restartPolicy": "Never",
@@ -221,7 +224,7 @@ def _pod(
         "automountServiceAccountToken": False,
         # Else a service called jumar would set variables that mean something to us.
         "enableServiceLinks": False,
-        "securityContext": {"runAsUser": origin.user, "runAsGroup": origin.group},
+        "securityContext": _identity(options, origin),
         "containers": [container],
         "volumes": [*_volumes(spec, options)],
     }
@@ -236,6 +239,21 @@ def _pod(
     if options.pull_secret is not None:
         pod["imagePullSecrets"] = [{"name": options.pull_secret}]
     return pod
+
+
+def _identity(options: ClusterOptions, origin: Origin) -> Manifest:
+    made: Manifest = {"runAsUser": origin.user, "runAsGroup": origin.group}
+    if origin.user:
+        made["runAsNonRoot"] = True
+    if options.restricted:
+        made["seccompProfile"] = {"type": "RuntimeDefault"}
+    return made
+
+
+def _rights(origin: Origin) -> Manifest:
+    """Only root has any to lose, and a job of root's counts on them."""
+    dropped = {"capabilities": {"drop": ["ALL"]}} if origin.user else {}
+    return {"allowPrivilegeEscalation": False, **dropped}
 
 
 def _told(name: str, field: str) -> Manifest:
@@ -269,9 +287,17 @@ def _volumes(spec: JobSpec, options: ClusterOptions) -> Iterable[Manifest]:
     yield {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": options.shared_memory}}
     for place, (_, folder) in _folders(options):
         yield {"name": place, **_source(folder, options)}
-    if spec.device.kind is DeviceKind.NPU:
-        for number, path in enumerate(_DRIVER):
-            yield {"name": f"driver-{number}", "hostPath": {"path": path}}
+    for number, path in enumerate(_driver(spec, options)):
+        # A file that is missing would come to be a folder, on the node too.
+        kind = {} if path in _DRIVER else {"type": "FileOrCreate"}
+        yield {"name": f"driver-{number}", "hostPath": {"path": path, **kind}}
+
+
+def _driver(spec: JobSpec, options: ClusterOptions) -> list[str]:
+    """What jobs with NPUs need of a node."""
+    if spec.device.kind is not DeviceKind.NPU:
+        return []
+    return list(filter(None, (*_DRIVER, _Chip(options.chip).network)))
 
 
 def _source(folder: Folder, options: ClusterOptions) -> Manifest:
@@ -293,17 +319,23 @@ def _mounts(spec: JobSpec, job_id: str, options: ClusterOptions, origin: Origin)
             "readOnly": True,
             **_below(home, origin.program),
         },
+        {
+            # Only root could make it there, and few pods are root's.
+            "name": "home",
+            "mountPath": "/pod.env",
+            "readOnly": True,
+            **_below(home, f"{origin.program}/{_POD_ENV}"),
+        },
         {"name": "memory", "mountPath": "/dev/shm"},
     ]
     made += [
         {"name": place, "mountPath": at, "readOnly": folder.read_only, **_below(folder)}
         for place, (at, folder) in _folders(options)
     ]
-    if spec.device.kind is DeviceKind.NPU:
-        made += [
-            {"name": f"driver-{place}", "mountPath": path, "readOnly": True}
-            for place, path in enumerate(_DRIVER)
-        ]
+    made += [
+        {"name": f"driver-{place}", "mountPath": path, "readOnly": True}
+        for place, path in enumerate(_driver(spec, options))
+    ]
     return made
 
 

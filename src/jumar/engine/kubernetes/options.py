@@ -78,6 +78,9 @@ class ClusterOptions(_Table):
     shared_memory: Quantity = "16Gi"
     cpus_per_device: Quantity = "4"
     memory_per_device: Quantity = "16Gi"
+    restricted: bool = False
+    """Whether the namespace enforces the level `restricted` of pod security. What the cluster's default
+    profile forbids then fails: a view of its own for a job that speaks of /cache, binding memory to nodes."""
     python: Annotated[str, Field(min_length=1)] = "python3"
     """In the images, 3.7 or later."""
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from jumar.engine.kubernetes.answers import Gone
 from jumar.engine.kubernetes.asking import EVENTS, PODS, Api, Json, Kind, part
 from jumar.engine.kubernetes.watching import Key, Mirror
 from jumar.errors import EngineFailed, SubmitRefused
@@ -31,9 +32,9 @@ class Watch:
             self._asked_at = now
             try:
                 listed = self._api.list(EVENTS, fieldSelector="type=Warning")
-            except (EngineFailed, SubmitRefused):
+            except (EngineFailed, SubmitRefused, Gone):
                 return self._warned
-            found = sorted(listed.items, key=lambda one: str(one.get("lastTimestamp") or ""))
+            found = sorted(listed.items, key=_heard_at)
             self._warned = {_about(one): _warning(one) for one in found}
         return self._warned
 
@@ -45,6 +46,13 @@ class Watch:
 
 def _about(event: Json) -> str:
     return str(part(event, "involvedObject").get("name") or "")
+
+
+def _heard_at(event: Json) -> str:
+    """When it was last; those who write events do not agree on where that stands."""
+    series = part(event, "series")
+    found = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
+    return str(found or part(event, "metadata").get("creationTimestamp") or "")
 
 
 def _warning(event: Json) -> str:

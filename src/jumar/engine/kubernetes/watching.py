@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumar.engine.kubernetes.asking import Api, Gone, Json, Kind, part
+from jumar.engine.kubernetes.answers import Gone
+from jumar.engine.kubernetes.asking import Api, Json, Kind, part
 from jumar.engine.kubernetes.manifests import ATTEMPT, JOB
 from jumar.errors import EngineFailed, SubmitRefused
 
@@ -15,6 +16,9 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, int]
 _WATCH_S = 120
 """After so long a watch is begun anew; silence beyond that is a dead connection."""
+_LIST_S = 600.0
+"""After so long all is listed anew: a cluster that was put back to an older state tells nothing that
+came before the version we have."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
 _CLOSE_S = 2.0
 _REMEMBER_S = 3600.0
@@ -131,10 +135,14 @@ class Mirror:
         pause_s = _FIRST_PAUSE_S
         while not self._closing.is_set():
             try:
-                if self._version is None:
+                if self._version is None or time.monotonic() - self.listed_at > _LIST_S:
                     self._list()
                 self._say("")
+                began = time.monotonic()
                 self._follow(self._version or "")
+                if time.monotonic() - began < _FIRST_PAUSE_S:
+                    # Something in between ends every answer at once.
+                    self._closing.wait(_FIRST_PAUSE_S)
             except Gone:
                 # What happened meanwhile is only in a new list.
                 self._version = None

@@ -60,7 +60,6 @@ def _run(directory: JobDir) -> int:
     if os.getpgrp() != os.getpid():
         os.setsid()
     os.makedirs(os.environ.get("HOME") or "/", exist_ok=True)
-    _provide_pod_env(directory)
     if request.staging is not None and sys.version_info < _CARRIERS:
         news.write_ending(directory._replace(node=0), _too_old().ending())
         return 0
@@ -78,16 +77,6 @@ def _too_old() -> Verdict:
     error = f"that takes Python {wanted} in the image, which has {found}"
     reason = f"the inputs could not be fetched: {error}"
     return Verdict("failed", "inputs", reason, 1, values={"error": error})
-
-
-def _provide_pod_env(directory: JobDir) -> None:
-    """The pod is this job's alone, so a link will do; one that may not write there does without."""
-    if "KUBERNETES_SERVICE_HOST" not in os.environ:
-        return
-    try:
-        os.symlink(directory.pod_env, "/pod.env")
-    except OSError as error:
-        sys.stderr.write(f"note: /pod.env cannot be made: {error.strerror}\n")
 
 
 class _Others:
