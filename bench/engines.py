@@ -2,7 +2,8 @@
 
 `python bench/engines.py [--runs 15]`, as root, with slurm-wlm and munge. The cluster is one of `jumar slurm setup --local`.
 Slurm's scheduler has a beat of its own, which begins anew with every job that ends. So each submit comes a random pause after
-the end of a job that is the same for both, and what the job's own node adds is told apart."""
+the end of a job that is the same for both. Each pause is used twice, once for either, in random order: else the two medians
+would be those of different phases. What the job's own node adds is told apart."""
 
 import argparse
 import os
@@ -63,11 +64,11 @@ def took(began: float, slurm_log: Path, log: Path) -> Took:
     return Took(line - began, line - float(born))
 
 
-def begin_anew(folder: Path, environ: dict[str, str]) -> None:
+def begin_anew(folder: Path, environ: dict[str, str], pause_s: float) -> None:
     """Have a job end, then pause."""
     words = ["sbatch", "--wait", f"--output={folder}/before", "--wrap=true"]
     subprocess.run(words, env=environ, check=True, capture_output=True, timeout=LIMIT_S)
-    time.sleep(random.uniform(0.0, LONGEST_PAUSE_S))
+    time.sleep(pause_s)
 
 
 def plain(folder: Path, environ: dict[str, str]) -> Took:
@@ -126,8 +127,9 @@ def main() -> None:
         }
         seen: dict[str, list[Took]] = {name: [] for name in ways}
         for _ in range(runs):
+            pause_s = random.uniform(0.0, LONGEST_PAUSE_S)
             for name in random.sample(list(ways), 2):
-                begin_anew(folder, environ)
+                begin_anew(folder, environ, pause_s)
                 seen[name].append(ways[name]())
         medians = {name: tell(name, some) for name, some in seen.items()}
         print(f"jumar takes {medians['jumar'] / medians['sbatch']:.2f} times as long")
