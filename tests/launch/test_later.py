@@ -11,6 +11,8 @@ from jumar.launch import later
 _SOURCES = Path(jumar.__file__).parents[1]
 _START = "import jumar.launch.__main__, jumar.launch.slurm.batch, jumar.launch.node.keeper"
 
+_SAVES = "echo torn > $JUMAR_CKPT_DIR/step-1.pt; exit 3"
+
 
 def _python(program: str, *arguments: str) -> str:
     # Without `site`: what other packages load at every start is not ours.
@@ -46,14 +48,12 @@ def test_all_of_it_can_be_loaded_and_is_then_there() -> None:
 def test_no_module_of_ours_is_loaded_once_the_ranks_run(tmp_path: Path) -> None:
     """It may be of another version by then."""
     job = {
-        "format": 1, "job_id": "k7x2m9q4tb", "name": "n", "user": "ann", "command": "exit 3", "code": "none",
+        "format": 1, "job_id": "k7x2m9q4tb", "name": "n", "user": "ann", "command": _SAVES, "code": "none",
         "device": {"kind": "sim", "count": 1}, "ranks": "node", "environment": {}, "inputs": {},
         "outputs": {}, "grace_s": 5.0, "env_cache": str(tmp_path / "envs"),
     }  # fmt: skip
-    root = tmp_path / job["job_id"] if isinstance(job["job_id"], str) else tmp_path
+    root = tmp_path / "k7x2m9q4tb"
     (root / "attempts/1").mkdir(parents=True)
-    (root / "ckpt").mkdir()
-    (root / "ckpt/step-1.pt").write_bytes(b"torn")
     (root / "job.json").write_text(json.dumps(job))
     (root / "attempts/1/request.json").write_text(json.dumps({"cards": [0]}))
     program = f"""{_START}
