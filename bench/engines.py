@@ -66,8 +66,11 @@ def took(began: float, slurm_log: Path, log: Path) -> Took:
 
 def begin_anew(folder: Path, environ: dict[str, str], pause_s: float) -> None:
     """Have a job end, then pause."""
-    words = ["sbatch", "--wait", f"--output={folder}/before", "--wrap=true"]
+    log = folder / secrets.token_hex(4)
+    words = ["sbatch", "--parsable", f"--output={log}", "--wrap=date +%s.%N"]
     subprocess.run(words, env=environ, check=True, capture_output=True, timeout=LIMIT_S)
+    # It is over with its line. `sbatch --wait` would say so up to seconds later, in a phase of its own.
+    first_line(log)
     time.sleep(pause_s)
 
 
