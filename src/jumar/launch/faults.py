@@ -6,7 +6,7 @@ The words by which that is seen are in `faults.tsv`."""
 import os
 import re
 import time
-from typing import Any, Dict, List, Optional, Tuple, cast
+from typing import Dict, List, Optional, Tuple
 
 from jumar.launch.processes.spawn import open_log
 
@@ -25,8 +25,9 @@ _ANOTHER_MATTER = re.compile(
 def _table() -> Dict[str, List[str]]:
     """The words by what they say."""
     # As pkgutil would ask for it, in a folder or an archive; that module takes a while to load.
-    loader = cast("Any", globals()["__loader__"])
-    data: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), "faults.tsv"))
+    data: bytes = globals()["__loader__"].get_data(
+        os.path.join(os.path.dirname(__file__), "faults.tsv")
+    )
     lines = data.decode().splitlines()
     made: Dict[str, List[str]] = {}
     for line in lines[lines.index(_HEADER) + 1 :]:
