@@ -11,7 +11,7 @@ from jumar.launch import later
 _SOURCES = Path(jumar.__file__).parents[1]
 _START = "import jumar.launch.__main__, jumar.launch.slurm.batch, jumar.launch.node.keeper"
 
-_SAVES = "echo torn > $JUMAR_CKPT_DIR/step-1.pt; exit 3"
+_SAVES = "until [ -e loaded ]; do sleep 0.05; done; echo torn > $JUMAR_CKPT_DIR/step-1.pt; exit 3"
 
 
 def _python(program: str, *arguments: str) -> str:
@@ -63,6 +63,7 @@ load, run = later.load, Attempt.run_to_the_end
 def loading():
     load()
     before.update(sys.modules)
+    open(sys.argv[2] + "/code/loaded", "w").close()
 def running(attempt):
     ending = run(attempt)
     print(ending.state, *(name for name in set(sys.modules) - before if name.startswith("jumar")), flush=True)

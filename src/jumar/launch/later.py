@@ -26,7 +26,7 @@ MODULES = (
 
 
 def begin_quickly() -> None:
-    """Before the imports of a launcher that starts alone, in the environment of a job: `is_loaded` comes after them."""
+    """Before the imports of a launcher that starts alone, in the environment of a job: `loading_is_over` comes after them."""
     # PYTHONDONTWRITEBYTECODE would be meant for the job. Compiling the launcher anew for each takes longer than
     # all else that it does before the ranks start.
     sys.dont_write_bytecode = False
@@ -34,7 +34,7 @@ def begin_quickly() -> None:
     gc.disable()
 
 
-def is_loaded() -> None:
+def loading_is_over() -> None:
     """What there is stays, and is shared with the processes that are forked; the rest is collected as ever."""
     gc.freeze()
     gc.enable()

@@ -3,7 +3,7 @@ and how it goes is written there."""
 
 import os
 import time
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 from jumar.launch import later
 from jumar.launch.faults import add_line
@@ -50,6 +50,8 @@ class Attempt(NodeRun):
         self._python: Optional[Dict[str, str]] = None
         self._ending_at: Optional[float] = None
         self._log_at = 0
+        self._has_all = False
+        """Whether nothing of the launcher has to be loaded any more."""
         self._progress = progress.Progress(given.directory)
         self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
@@ -254,7 +256,13 @@ class Attempt(NodeRun):
             self._journal.disk_full = True
         self._journal.add("ranks-started", ranks=len(pids))
         self._journal.hint()
-        later.load()
+
+    def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
+        """The first one is early enough for what no rank waits for."""
+        super().tick(running, exits)
+        if running and not self._has_all:
+            later.load()
+            self._has_all = True
 
     def exited(self, exit_: Exit) -> None:
         """Note it."""

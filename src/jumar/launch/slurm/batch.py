@@ -175,7 +175,7 @@ class _Batch:
 
     def _start(self, nodes: int) -> int:
         """One launcher per node; alone it needs no step of Slurm's. Gives the process to wait for."""
-        later.is_loaded()
+        later.loading_is_over()
         if nodes == 1:
             pid = os.fork()
             if pid == 0:

@@ -32,7 +32,7 @@ def run(directory: JobDir) -> int:
     """One attempt on this node; its exit code."""
     from jumar.launch.node.keeper import run_attempt
 
-    later.is_loaded()
+    later.loading_is_over()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     forget_slurm()
     if os.getpgrp() != os.getpid():
