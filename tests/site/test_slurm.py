@@ -79,7 +79,9 @@ def test_each_job_is_one_of_its_own_user(slurm_site: Host, cluster: Cluster) -> 
 def test_a_running_and_a_waiting_job_are_stopped(slurm_site: Host, cluster: Cluster) -> None:
     ann = slurm_site.users[0]
     running = _submit(slurm_site, ann, "sleep", "600")
-    waiting = _submit_file(slurm_site, ann, "command: [sleep, '600']\nslurm: {extra: [--begin=now+1hour]}\n")
+    waiting = _submit_file(
+        slurm_site, ann, "command: [sleep, '600']\nslurm: {extra: [--begin=now+1hour]}\n"
+    )
     _until(slurm_site, ann, running, "running")
     in_queue = ("squeue", "-h", f"--name=jumar-{waiting}", "-o", "%T")
     until(lambda: cluster.call(*in_queue).strip() == "PENDING", "Slurm has it wait", LIMIT_S)
