@@ -10,6 +10,7 @@ import os
 import random
 import secrets
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -115,6 +116,8 @@ def main() -> None:
     runs = parser.parse_args().runs
     if shutil.which("slurmctld") is None or os.geteuid() != 0:
         raise SystemExit("needs root and the packages slurm-wlm and munge")
+    # Whoever is told to end leaves no cluster behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = Path(tempfile.mkdtemp(prefix="jbench-", dir="/tmp"))
     jumar = str(Path(sys.executable).with_name("jumar"))
     setup = [jumar, "slurm", "setup", "--local", "4", "--output", str(folder / "c")]
