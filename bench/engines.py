@@ -2,13 +2,15 @@
 
 `python bench/engines.py [--runs 15]`, as root, with slurm-wlm and munge. The cluster is one of `jumar slurm setup --local`.
 Slurm's scheduler has a beat of its own, which begins anew with every job that ends. So each submit comes a random pause after
-the end of a job that is the same for both, and what the job's own node adds is told apart."""
+the end of a job that is the same for both. Each pause is used twice, once for either, in random order: else the two medians
+would be those of different phases. What the job's own node adds is told apart."""
 
 import argparse
 import os
 import random
 import secrets
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -63,11 +65,14 @@ def took(began: float, slurm_log: Path, log: Path) -> Took:
     return Took(line - began, line - float(born))
 
 
-def begin_anew(folder: Path, environ: dict[str, str]) -> None:
+def begin_anew(folder: Path, environ: dict[str, str], pause_s: float) -> None:
     """Have a job end, then pause."""
-    words = ["sbatch", "--wait", f"--output={folder}/before", "--wrap=true"]
+    log = folder / secrets.token_hex(4)
+    words = ["sbatch", "--parsable", f"--output={log}", "--wrap=date +%s.%N"]
     subprocess.run(words, env=environ, check=True, capture_output=True, timeout=LIMIT_S)
-    time.sleep(random.uniform(0.0, LONGEST_PAUSE_S))
+    # It is over with its line. `sbatch --wait` would say so up to seconds later, in a phase of its own.
+    first_line(log)
+    time.sleep(pause_s)
 
 
 def plain(folder: Path, environ: dict[str, str]) -> Took:
@@ -111,6 +116,8 @@ def main() -> None:
     runs = parser.parse_args().runs
     if shutil.which("slurmctld") is None or os.geteuid() != 0:
         raise SystemExit("needs root and the packages slurm-wlm and munge")
+    # Whoever is told to end leaves no cluster behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = Path(tempfile.mkdtemp(prefix="jbench-", dir="/tmp"))
     jumar = str(Path(sys.executable).with_name("jumar"))
     setup = [jumar, "slurm", "setup", "--local", "4", "--output", str(folder / "c")]
@@ -126,8 +133,9 @@ def main() -> None:
         }
         seen: dict[str, list[Took]] = {name: [] for name in ways}
         for _ in range(runs):
+            pause_s = random.uniform(0.0, LONGEST_PAUSE_S)
             for name in random.sample(list(ways), 2):
-                begin_anew(folder, environ)
+                begin_anew(folder, environ, pause_s)
                 seen[name].append(ways[name]())
         medians = {name: tell(name, some) for name, some in seen.items()}
         print(f"jumar takes {medians['jumar'] / medians['sbatch']:.2f} times as long")

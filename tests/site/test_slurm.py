@@ -34,12 +34,20 @@ def slurm_site(host: Host, cluster: Cluster) -> Host:
     return host
 
 
-def _submit(site: Host, user: str, *command: str, options: tuple[str, ...] = ()) -> str:
+def _submit(site: Host, user: str, *command: str) -> str:
     folder = site.home(user) / "work"
     folder.mkdir(mode=0o700, exist_ok=True)
     shutil.chown(folder, user, user)
-    words = ["run", "--engine", "slurm", "--json", *options, "--", *command]
+    words = ["run", "--engine", "slurm", "--json", "--", *command]
     return json.loads(site.jumar(user, *words, folder=folder)[1])["id"]
+
+
+def _submit_file(site: Host, user: str, text: str) -> str:
+    file = site.home(user) / "job.yaml"
+    file.write_text(f"name: x\n{text}")
+    shutil.chown(file, user, user)
+    words = ["run", "--engine", "slurm", "--json", "-f", str(file)]
+    return json.loads(site.jumar(user, *words, folder=site.home(user))[1])["id"]
 
 
 def _until(site: Host, user: str, job: str, *states: str) -> dict[str, Any]:
@@ -76,21 +84,21 @@ def test_each_job_is_one_of_its_own_user(slurm_site: Host, cluster: Cluster) -> 
 def test_a_running_and_a_waiting_job_are_stopped(slurm_site: Host, cluster: Cluster) -> None:
     ann = slurm_site.users[0]
     running = _submit(slurm_site, ann, "sleep", "600")
-    waiting = _submit(slurm_site, ann, "true", options=("--name", "later"))
-    _until(slurm_site, ann, running, "running", "starting")
+    waiting = _submit_file(
+        slurm_site, ann, "command: [sleep, '600']\nslurm: {extra: [--begin=now+1hour]}\n"
+    )
+    _until(slurm_site, ann, running, "running")
+    in_queue = ("squeue", "-h", f"--name=jumar-{waiting}", "-o", "%T")
+    until(lambda: cluster.call(*in_queue).strip() == "PENDING", "Slurm has it wait", LIMIT_S)
     slurm_site.jumar(ann, "stop", running, waiting)
     _until(slurm_site, ann, running, "stopped")
-    _until(slurm_site, ann, waiting, "stopped", "succeeded")
+    _until(slurm_site, ann, waiting, "stopped")
     until(lambda: not cluster.call("squeue", "-h", "-u", ann).strip(), "nothing is left", LIMIT_S)
 
 
 def test_what_slurm_refuses_is_told_on_the_job(slurm_site: Host) -> None:
     ann = slurm_site.users[0]
-    file = slurm_site.home(ann) / "job.yaml"
-    file.write_text("name: x\ncommand: [echo, hi]\nslurm: {partition: nowhere}\n")
-    shutil.chown(file, ann, ann)
-    words = ["run", "--engine", "slurm", "--json", "-f", str(file)]
-    job = json.loads(slurm_site.jumar(ann, *words, folder=slurm_site.home(ann))[1])["id"]
+    job = _submit_file(slurm_site, ann, "command: [echo, hi]\nslurm: {partition: nowhere}\n")
     ended = _until(slurm_site, ann, job, "failed")
     assert ended["cause"] == "start-refused"
     assert "invalid partition" in ended["values"]["error"].lower()

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Optional, Sequence
 
+from jumar.launch import later
 from jumar.launch.processes.standard_files import open_closed_files
 
 
@@ -49,14 +50,17 @@ def _for_slurm(arguments: Sequence[str]) -> int:
 
         return as_user(arguments)
     if arguments[0] == "--slurm-batch":
+        later.begin_quickly()
         from jumar.launch.slurm.batch import main as batch
 
         return batch(arguments[1], int(arguments[2]))
     if arguments[0] == "--slurm-alone":
+        later.begin_quickly()
         from jumar.launch.slurm.alone import main as alone
 
         return alone(arguments[1])
     if arguments[0] == "--slurm-node":
+        later.begin_quickly()
         from jumar.launch.slurm.node import main as node
 
         return node(arguments[1], int(arguments[2]))

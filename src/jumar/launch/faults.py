@@ -4,10 +4,9 @@ says that another rank is gone.
 The words by which that is seen are in `faults.tsv`."""
 
 import os
-import pkgutil
 import re
 import time
-from typing import List, Optional, Pattern, Tuple
+from typing import Dict, List, Optional, Pattern, Tuple
 
 from jumar.launch.processes.spawn import open_log
 
@@ -24,10 +23,25 @@ _ANOTHER_MATTER = re.compile(
 )
 
 
+def _table() -> Dict[str, List[str]]:
+    """The words by what they say."""
+    # As pkgutil would ask for it, in a folder or an archive; that module takes a while to load.
+    data: bytes = globals()["__loader__"].get_data(
+        os.path.join(os.path.dirname(__file__), "faults.tsv")
+    )
+    lines = data.decode().splitlines()
+    made: Dict[str, List[str]] = {}
+    for line in lines[lines.index(_HEADER) + 1 :]:
+        says, _, words = line.split("\t")[:3]
+        made.setdefault(says, []).append(words)
+    return made
+
+
+_TABLE = _table()
+
+
 def _words(says: str) -> Tuple[str, ...]:
-    table = (pkgutil.get_data("jumar.launch", "faults.tsv") or b"").decode().splitlines()
-    rows = (line.split("\t") for line in table[table.index(_HEADER) + 1 :])
-    return tuple(row[2] for row in rows if row[0] == says)
+    return tuple(_TABLE.get(says, ()))
 
 
 _OPENS = _words("opens")

@@ -1,6 +1,5 @@
 """Which Python a script runs with: that of the shell jumar is called from, wherever jumar itself lives."""
 
-import importlib.util
 import os
 import sys
 from typing import Iterator, List, Mapping, Optional
@@ -41,6 +40,8 @@ def active_python(environ: Mapping[str, str]) -> Optional[str]:
 
 def has_framework() -> bool:
     """Whether the Python that runs this can train: it finds torch or MindSpore."""
+    import importlib.util
+
     return any(importlib.util.find_spec(name) is not None for name in _FRAMEWORKS)
 
 

@@ -111,7 +111,9 @@ def _copy_weed(target: Path) -> None:
 def _check_imports(target: Path) -> None:
     """As root, so that what is compiled is kept: users cannot write here."""
     modules = "jumar.cli.app, jumar.server.process.serving, jumar.launch.node.kept"
-    _ask(target, f"import {modules}, jumar.store.staging.bring, jumar.store.staging.send")
+    staging = "jumar.store.staging.bring, jumar.store.staging.send"
+    slurm = "jumar.launch.slurm.alone, jumar.launch.slurm.as_user"
+    _ask(target, f"import {modules}, {staging}, {slurm}, jumar.launch.later as later; later.load()")
 
 
 def closure(*names: str) -> Iterator[importlib.metadata.Distribution]:

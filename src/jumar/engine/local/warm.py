@@ -14,6 +14,7 @@ import socket
 import sys
 from types import FrameType
 
+from jumar.launch import later
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.news import send_hint
 from jumar.launch.node.keeper import run_attempt
@@ -96,7 +97,9 @@ def _noted(number: int, frame: FrameType | None) -> None:
 
 def main() -> int:
     """Serve the connection that was left open for this process."""
-    # Python loads codecs on first use, and each child would do it again: 12 ms.
+    # Each child would do it again.
+    later.load()
+    # Python loads codecs on first use: 12 ms.
     for codec in ("ascii", "idna", "unicode_escape"):
         codecs.lookup(codec)
     # Pages that the collector does not touch stay shared with the children.

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 from jumar.launch.ascend import ranktable
 from jumar.launch.ascend.facts import CardFacts, generation_of
 from jumar.launch.ascend.hccn import read_conf
+from jumar.launch.ascend.places import may_have_cann
 from jumar.launch.ascend.ranktable import RankTable, RankTableError, write_table
 from jumar.launch.ascend.ranktable.make import NodeDevice
 from jumar.launch.ascend.ranktable.records import INITIALIZING
@@ -25,6 +26,8 @@ _LOOK_S = 0.1
 
 def cann_variables(environ: Mapping[str, str], root: str = "/") -> Dict[str, str]:
     """What CANN's set_env.sh would set; nothing where it was sourced or there is none."""
+    if not may_have_cann(root, environ):
+        return {}
     # Late: jobs without NPUs need none of it.
     from pathlib import Path
 

@@ -5,15 +5,13 @@ the script in a shell with a time limit and, when there is no script or no shell
 breaks off, computes the same variables by rule, for toolkits from 20.0 to today."""
 
 import os
-import platform
 import re
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from jumar.launch.processes.probe import ask
+from jumar.launch.ascend.places import BASES, VARIABLES
 
 SCRIPT_LIMIT_S = 20.0
-_BASES = ("usr/local/Ascend", "~/Ascend", "opt/Ascend")
 _MARKS = ("opp", "fwkacllib", "compiler", "runtime", "lib64", "set_env.sh", "share/info")
 _SCRIPTS = ("set_env.sh", "../set_env.sh", "bin/setenv.bash")
 _VERSION_FILES = (
@@ -53,7 +51,7 @@ def find_cann(
     root: Path, environ: Mapping[str, str], *, machine: Optional[str] = None
 ) -> Optional[Cann]:
     """The CANN that a person on this machine would mean, or None."""
-    arch = machine or platform.machine()
+    arch = machine or os.uname().machine
     for place in _candidates(root, environ):
         home = _home_in(place, arch)
         if home is not None:
@@ -92,15 +90,15 @@ def cann_environment(
         if variables and "ASCEND_OPP_PATH" in variables:
             return CannEnvironment(variables, str(cann.set_env))
         why = f"{cann.set_env} broke off"
-    by_rule = _by_rule(cann, environ, root, machine or platform.machine())
+    by_rule = _by_rule(cann, environ, root, machine or os.uname().machine)
     return CannEnvironment(by_rule, f"computed for {cann.home} ({why})")
 
 
 def _candidates(root: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    for variable in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"):
+    for variable in VARIABLES:
         if environ.get(variable, "").startswith("/"):
             yield root / environ[variable].lstrip("/")
-    for name in _BASES:
+    for name in BASES:
         if name.startswith("~") and not environ.get("HOME", "").startswith("/"):
             continue
         base = root / name.replace("~", environ.get("HOME", "")).lstrip("/")
@@ -181,6 +179,9 @@ def _text(path: Path) -> str:
 
 
 def _source(script: Path, environ: Mapping[str, str], timeout_s: float) -> Dict[str, str]:
+    # Late: only where there is a script to ask.
+    from jumar.launch.processes.probe import ask
+
     # The path is an argument, never a part of the program. Old scripts read unset variables, so
     # no `set -u`; what they print is not wanted.
     program = 'script=$1; shift; . "$script" >/dev/null 2>&1; exec cat /proc/self/environ'

@@ -1,6 +1,5 @@
 """/etc/hccn.conf: the network ports on the NPUs, as the vendor's tool writes them down."""
 
-import ipaddress
 import re
 from typing import Dict, Mapping, NamedTuple, Optional
 
@@ -29,6 +28,9 @@ def read_conf(text: str) -> Dict[int, Port]:
 
 def address(text: Optional[str]) -> Optional[str]:
     """The text when it is an IP address."""
+    # Late: a machine without NPUs has none.
+    import ipaddress
+
     try:
         return str(ipaddress.ip_address((text or "").strip()))
     except ValueError:

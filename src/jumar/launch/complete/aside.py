@@ -1,7 +1,6 @@
 """Torn checkpoints, put where no script looks for one."""
 
 import os
-import shutil
 from typing import List, NamedTuple, Optional
 
 from . import search
@@ -25,6 +24,8 @@ def set_aside_torn(folder: str) -> List[SetAside]:
     Those of the time before are removed once there is a complete one."""
     found = search.survey(folder)
     if any(one.verdict.state == COMPLETE for one in found):
+        import shutil
+
         shutil.rmtree(os.path.join(folder, TORN_FOLDER), ignore_errors=True)
     moved: List[SetAside] = []
     for one in found:

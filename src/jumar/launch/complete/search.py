@@ -6,7 +6,6 @@ import re
 import stat
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
 
-from . import one_file, sharded
 from .verdict import COMPLETE, TORN, UNKNOWN, Torn, Unclear, Verdict
 
 _DEEPEST = 6
@@ -66,6 +65,9 @@ def _judged(path: str) -> Tuple[Verdict, FrozenSet[str]]:
 
 
 def _checked(path: str) -> List[str]:
+    # Late, here and below: a folder that is empty, as the first attempt's is, needs no reader of any format.
+    from . import one_file, sharded
+
     if not os.path.isdir(path):
         return one_file.check(path).names
     names = set(os.listdir(path))
@@ -99,6 +101,8 @@ def _below(folder: str, depth: int, budget: List[int]) -> Iterator[str]:
 
 def _is_one(folder: str, budget: List[int]) -> bool:
     """Whether the folder as a whole is a checkpoint."""
+    from . import one_file, sharded
+
     names: Set[str] = {entry.name for entry in _entries(folder, budget)}
     if sharded.kind_of(folder, names) is not None:
         return True

@@ -9,9 +9,7 @@ already, and are left alone."""
 import errno
 import fcntl
 import os
-import shutil
 import stat
-import threading
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -143,9 +141,12 @@ class Versions:
 
 
 class VersionKeeper:
-    """Keeps versions in a thread: before the ranks start, while they run, and once more at the end."""
+    """Keeps versions in a thread: of what is there at first, while ranks run, and once more at the end."""
 
     def __init__(self, places: Sequence[Place], every_s: float = 2.0) -> None:
+        # Late: none is made before the ranks of a first attempt have started.
+        import threading
+
         self._versions = [Versions(place) for place in places]
         self._every_s = every_s
         self._done = threading.Event()
@@ -153,7 +154,7 @@ class VersionKeeper:
         self.trouble: Optional[OSError] = None
 
     def start(self) -> "VersionKeeper":
-        """Begin; nobody writes yet."""
+        """Begin, before anybody overwrites what is there."""
         self._thread.start()
         return self
 
@@ -225,6 +226,8 @@ def _linked(path: str, to: str, state: _State) -> bool:
 
 def _copy(path: str, to: str, state: Optional[_State] = None) -> bool:
     """A copy with the same times, which appears whole; not if `path` is no longer in `state`."""
+    import shutil
+
     aside = _aside(to)
     try:
         with open(path, "rb") as source, open(aside, "xb") as target:

@@ -3,18 +3,18 @@ and how it goes is written there."""
 
 import os
 import time
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
+from jumar.launch import later
 from jumar.launch.faults import add_line
 from jumar.launch.jobdir.news import Ending, Journal, forget_keys, reserve_result
 from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.jobdir.trouble import trouble_with
-from jumar.launch.node import beside, progress
+from jumar.launch.node import progress
 from jumar.launch.node.given import Given
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello
-from jumar.launch.prepare import activate, code, platform_files, requirements, staging
-from jumar.launch.prepare import image as images
+from jumar.launch.prepare import code, platform_files, requirements, staging
 from jumar.launch.prepare.containing import wrapping_of
 from jumar.launch.prepare.platform_files import Part
 from jumar.launch.prepare.steps import Steps
@@ -50,6 +50,8 @@ class Attempt(NodeRun):
         self._python: Optional[Dict[str, str]] = None
         self._ending_at: Optional[float] = None
         self._log_at = 0
+        self._has_all = False
+        """Whether nothing of the launcher has to be loaded any more."""
         self._progress = progress.Progress(given.directory)
         self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
@@ -61,6 +63,8 @@ class Attempt(NodeRun):
         ending = self.run()
         self.tree.dissolve()
         if self._wrapping is not None:
+            from jumar.launch.prepare import image as images
+
             images.remove(self._wrapping, [rank.rank for rank in self.ranks])
         self._warn(self._progress.close())
         forget_keys(self._directory)
@@ -146,6 +150,9 @@ class Attempt(NodeRun):
             self._python = self._install(folder, self._activate(folder, variables))
         container, image = self._request.container, None
         if container is not None:
+            # Late, as what activates: the ranks of most jobs wait for neither.
+            from jumar.launch.prepare import image as images
+
             self._journal.add("image", image=container.image)
             container, image = images.ready(container, self._steps, inherited())
         environment = self._given.environment(self._activated, self._python, image)
@@ -172,6 +179,8 @@ class Attempt(NodeRun):
         """The variables once what the job wants is active, on this node."""
         if not self._job.activate:
             return variables
+        from jumar.launch.prepare import activate
+
         self._journal.add("activate", words=", ".join(self._job.activate))
         activated = activate.variables_after(self._job.activate, variables, folder, self._steps)
         self._activated = activated
@@ -228,6 +237,9 @@ class Attempt(NodeRun):
         """Let the engine see that the ranks run."""
         pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
         first = next(rank for rank in self.ranks if rank.rank != SCHEDULER)
+        self._progress.ranks_started()
+        from jumar.launch.node import beside
+
         try:
             # Before anybody is told that they run.
             beside.leave_for(self._directory, first.program)
@@ -244,6 +256,13 @@ class Attempt(NodeRun):
             self._journal.disk_full = True
         self._journal.add("ranks-started", ranks=len(pids))
         self._journal.hint()
+
+    def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
+        """The first one is early enough for what no rank waits for."""
+        super().tick(running, exits)
+        if running and not self._has_all:
+            later.load()
+            self._has_all = True
 
     def exited(self, exit_: Exit) -> None:
         """Note it."""

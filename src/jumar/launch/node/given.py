@@ -3,7 +3,6 @@
 import os
 from typing import Dict, List, NamedTuple, Optional
 
-from jumar.launch import ray
 from jumar.launch.ascend.facts import CardFacts, simulated
 from jumar.launch.interpreter import own_program
 from jumar.launch.jobdir.files import JobDir
@@ -149,6 +148,8 @@ class Given(NamedTuple):
         )
 
     def _in_ray(self, argv: List[str], environment: Dict[str, str]) -> List[str]:
+        from jumar.launch import ray
+
         directory, addresses = self.directory, self.addresses(environment)
         place = ray.Place(
             node=directory.node,

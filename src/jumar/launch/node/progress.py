@@ -30,12 +30,14 @@ class Progress:
     def __init__(self, directory: JobDir) -> None:
         self._directory = directory
         self._sources: List[str] = []
+        self._places: List[Place] = []
         self._keeper: Optional[VersionKeeper] = None
         self._before_ns = 0
 
     def begin(self, folder: str) -> List[str]:
         """Set aside what an earlier attempt has left half written, and put what it had before in its place;
-        in words. From now on versions are kept of what the script overwrites. `folder`: where it runs."""
+        in words. From now on versions are kept of what the script overwrites, and where there is nothing to be
+        overwritten, from the start of the ranks on. `folder`: where it runs."""
         places = _places(self._directory, folder)
         told: List[str] = []
         # The first one has left nothing yet: what is there may be another job's, which writes it now.
@@ -44,8 +46,15 @@ class Progress:
             told = [f"a checkpoint was torn; its last complete version is back: {p}" for p in back]
             torn = set_aside_torn(places[0].source)
             told += [f"a torn checkpoint was set aside: {one.now} ({one.why})" for one in torn]
-        self._keeper = VersionKeeper(places).start()
+        self._places = places
+        if any(_below(place.source) for place in places):
+            self.ranks_started()
         return told
+
+    def ranks_started(self) -> None:
+        """Keep versions from now on, if nothing had to be kept before; the ranks need not wait for that."""
+        if self._keeper is None and self._places:
+            self._keeper = VersionKeeper(self._places).start()
 
     def note(self, folder: str) -> None:
         """What there is before the ranks start."""

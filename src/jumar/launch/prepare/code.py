@@ -6,10 +6,7 @@ Nothing from either may write outside the folder or run while it is brought."""
 import errno
 import os
 import re
-import shutil
-import tarfile
-from typing import BinaryIO, Dict, List, NamedTuple, Optional, Tuple
-from urllib.parse import unquote, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, BinaryIO, Dict, List, NamedTuple, Optional, Tuple
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request
@@ -17,6 +14,9 @@ from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes.control import Control
 from jumar.launch.verdict import SetupFailed
+
+if TYPE_CHECKING:
+    import tarfile
 
 GIT_LIMIT_S = 600.0
 ARCHIVE_DESCRIPTOR = "descriptor"
@@ -35,7 +35,7 @@ def bring_code(
     if job.workdir is not None or os.path.isdir(folder):
         return folder
     aside = directory.path(f"code.{directory.number}.new")
-    shutil.rmtree(aside, ignore_errors=True)
+    _clear(aside)
     try:
         os.makedirs(aside)
         if job.code == "archive":
@@ -57,7 +57,7 @@ def bring_code(
             raise SetupFailed(full.cause, full.reason, values=full.values) from error
         raise _not_fetched(error.strerror or str(error)) from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        _clear(aside)
     return folder
 
 
@@ -68,14 +68,23 @@ def bring_trees(directory: JobDir, request: Request, steps: Steps) -> None:
         if os.path.isdir(folder):
             continue
         aside = directory.path(f"inputs.{directory.number}.new")
-        shutil.rmtree(aside, ignore_errors=True)
+        _clear(aside)
         try:
             os.makedirs(aside)
             _unpack(archive, aside, steps.control)
             os.makedirs(os.path.dirname(folder), exist_ok=True)
             os.rename(aside, folder)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            _clear(aside)
+
+
+def _clear(folder: str) -> None:
+    """Remove what an attempt before, or this one, has left there."""
+    if os.path.lexists(folder):
+        # Late, as with tar files and addresses: of most jobs there is nothing, and the ranks wait.
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def folder_of(directory: JobDir, job: Job) -> str:
@@ -104,6 +113,8 @@ def _outside(name: str) -> SetupFailed:
 
 
 def _unpack(archive: str, folder: str, control: Control) -> None:
+    import tarfile
+
     links: List[Tuple[str, str]] = []
     try:
         # Uncompressed only: a small file must not become a large folder.
@@ -131,8 +142,10 @@ def _opened(archive: str) -> BinaryIO:
 
 
 def _unpack_member(
-    tar: tarfile.TarFile, member: tarfile.TarInfo, folder: str, links: List[Tuple[str, str]]
+    tar: "tarfile.TarFile", member: "tarfile.TarInfo", folder: str, links: List[Tuple[str, str]]
 ) -> None:
+    import shutil
+
     parts = member_parts(member.name)
     path = os.path.join(folder, *parts)
     if member.isdir():
@@ -218,6 +231,8 @@ class _Place(NamedTuple):
 
 def _place(url: str) -> _Place:
     """A password goes to git by its environment: everybody on the machine can read command lines."""
+    from urllib.parse import unquote, urlsplit, urlunsplit
+
     try:
         parts = urlsplit(url)
         user, password = unquote(parts.username or ""), parts.password

@@ -8,7 +8,6 @@ or small text files of its code mention is made; looking for that is bounded."""
 import json
 import os
 import re
-import shutil
 from typing import (
     Any,
     Dict,
@@ -82,7 +81,8 @@ def table_of(
     try:
         table = apply.merge_parts(parts)
         if directory.node == 0:
-            apply.write_table(path, table)
+            # Made anew by each attempt: waiting for the disk would only delay the ranks.
+            apply.write_table(path, table, is_durable=False)
             troubles += apply.faults_in(table, cards)
     except RankTableError as error:
         troubles.append(f"no rank table: {error}")
@@ -121,6 +121,9 @@ def empty_cache(directory: JobDir) -> None:
     its checkpoints there counts on an empty folder. Raises OSError."""
     cache = directory.path("cache")
     if directory.number > 1 and os.path.isdir(cache) and not os.path.islink(cache):
+        # Late, as in other preparations: a first attempt, and most others, start without it.
+        import shutil
+
         gone = f"{cache}.gone"
         shutil.rmtree(gone, ignore_errors=True)
         os.rename(cache, gone)

@@ -7,8 +7,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
-import subprocess
 from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch.jobdir.job import Command, Job
@@ -98,6 +96,9 @@ def _parent(command: Command, environment: Dict[str, str], folder: str) -> _Pare
     python = next((p for p in (spawn.find(n, environment, folder) for n in names) if p), None)
     if python is None:
         raise SetupFailed("no-python", "there is no Python to install the requirements for")
+    # Late: most jobs install nothing.
+    import subprocess
+
     try:
         answer = subprocess.run(
             [python, "-c", _ASK],
@@ -130,6 +131,8 @@ def _make(
         _wait_for_lock(lock, steps.control)
         if os.path.exists(os.path.join(place, _MARK)):
             return
+        import shutil
+
         # Scripts of an environment carry its path, so it is made in its place; the mark, written
         # last, is what makes it one.
         shutil.rmtree(place, ignore_errors=True)

@@ -44,7 +44,7 @@ class Stat(NamedTuple):
 @lru_cache(maxsize=None)
 def boot_id() -> str:
     """Changes with every start of the machine."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+    with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
         return file.read().strip()
 
 

@@ -8,7 +8,7 @@ import fcntl
 import os
 import signal
 import termios
-from typing import Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from jumar.launch.processes import namespace, network, process
 from jumar.launch.processes.namespace import View
@@ -185,7 +185,7 @@ def _cannot_start(command: str, words: str, error: OSError) -> CannotStart:
     )
 
 
-def find(name: str, environment: Dict[str, str], directory: str) -> Optional[str]:
+def find(name: str, environment: Mapping[str, str], directory: str) -> Optional[str]:
     """The file that `name` means, executable or not; None when there is none."""
     if "/" in name:
         path = os.path.join(directory, name)

@@ -43,7 +43,7 @@ class Cgroup:
     def pids(self) -> List[int]:
         """Who is in it, as far as this process can see them; nobody when it is gone."""
         try:
-            with open(os.path.join(self.path, "cgroup.procs"), encoding="ascii") as file:
+            with open(os.path.join(self.path, "cgroup.procs"), encoding="utf-8") as file:
                 pids = [int(line) for line in file]
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENODEV):
@@ -68,7 +68,7 @@ class Cgroup:
             counters.insert(0, os.path.join(self._memory, "memory.oom_control"))
         for counter in counters:
             try:
-                with open(counter, encoding="ascii") as file:
+                with open(counter, encoding="utf-8") as file:
                     return _count(file.read(), "oom_kill")
             except OSError:
                 continue
@@ -77,7 +77,7 @@ class Cgroup:
 
 def _write(path: str, words: str) -> bool:
     try:
-        with open(path, "w", encoding="ascii") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(words)
     except OSError:
         return False
@@ -139,13 +139,18 @@ def _hierarchies() -> Iterator[_Hierarchy]:
     for line in _lines(MOUNTINFO):
         left, _, right = line.partition(" - ")
         kind, *_, options = right.rstrip("\n").split(" ") or [""]
-        root, mount = (word.encode().decode("unicode_escape") for word in left.split(" ")[3:5])
+        root, mount = map(_unescaped, left.split(" ")[3:5])
         for names, path in own:
             is_unified = kind == _UNIFIED and not names
             if is_unified or (kind == "cgroup" and names and names <= set(options.split(","))):
                 below = path[len(root) :] if path.startswith(root) else path
                 place = os.path.join(mount, below.strip("/")).rstrip("/")
                 yield _Hierarchy(frozenset({_UNIFIED}) if is_unified else names, mount, place)
+
+
+def _unescaped(word: str) -> str:
+    """As the kernel writes a path with a space in it: `\\040`."""
+    return word.encode().decode("unicode_escape") if "\\" in word else word
 
 
 def _own_paths() -> "List[tuple[FrozenSet[str], str]]":
@@ -178,7 +183,8 @@ def make_cgroup(path: Optional[str]) -> Optional[Cgroup]:
 def machine_oom_kills() -> int:
     """How many processes the kernel of this machine has killed for memory since it started."""
     try:
-        with open("/proc/vmstat", encoding="ascii") as file:
+        # As everywhere here no other codec than the one that Python has loaded: that takes a while.
+        with open("/proc/vmstat", encoding="utf-8") as file:
             return _count(file.read(), "oom_kill") or 0
     except OSError:
         return 0

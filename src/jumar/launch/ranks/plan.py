@@ -7,14 +7,13 @@ where requirements are looked for."""
 
 import os
 import shlex
-import shutil
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from jumar.launch.ascend.facts import CardFacts
 from jumar.launch.processes.container import Wrapping, shell_line
 from jumar.launch.processes.namespace import View
 from jumar.launch.processes.network import Network
-from jumar.launch.processes.spawn import Program
+from jumar.launch.processes.spawn import Program, find
 from jumar.launch.processes.supervise import SCHEDULER, Rank
 from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.environment import Environment
@@ -81,7 +80,8 @@ def _module_file(name: str, folder: str) -> str:
 
 
 def _shell(environment: Mapping[str, str]) -> str:
-    return shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
+    found = find("bash", environment, "")
+    return found if found is not None and os.access(found, os.X_OK) else "/bin/sh"
 
 
 TABLE_NAME = "hccl.json"

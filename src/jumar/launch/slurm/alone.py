@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import time
 from typing import Any, Dict, List, Optional
@@ -12,7 +11,6 @@ from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import prepare_stop, read_stop
 from jumar.launch.jobdir.news import Ending
 from jumar.launch.jobdir.safefile import Unusable, read_object, write_json
-from jumar.launch.judge import STOPS
 from jumar.launch.slurm.again import Terms, Told, next_segment
 from jumar.launch.slurm.batch import STALE_S, files_of, run_attempt_of
 
@@ -81,6 +79,8 @@ def _write_cut(directory: JobDir) -> None:
     if news.read_ending(directory) is None:
         why = read_stop(directory)
         if why is not None:
+            from jumar.launch.judge import STOPS
+
             state, cause, reason = STOPS.get(why, STOPS["stopped"])
             ending = Ending(state, cause, reason, finished_at=time.time())
         else:
@@ -121,6 +121,8 @@ def _write_next(last: JobDir, segment: int) -> None:
 def submit_again(root: str) -> None:
     """A new job, which waits for no credential as a requeued one does; where that is refused on this
     node, the same job once more."""
+    import subprocess
+
     told = read_object(os.path.join(root, SUBMITTED))
     words = ["sbatch", "--parsable", *told["options"]]
     environ = {

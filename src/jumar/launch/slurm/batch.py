@@ -8,18 +8,17 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from jumar.launch import later
 from jumar.launch.interpreter import own_program
 from jumar.launch.jobdir import news
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import Job, ask_to_stop, read_job, read_stop
 from jumar.launch.jobdir.news import Ending
 from jumar.launch.jobdir.safefile import Unusable, create_json, read_object, write_json
-from jumar.launch.judge import STOPS
 from jumar.launch.slurm.allocation import (
     Node,
     addresses_and_counts,
@@ -130,7 +129,10 @@ class _Batch:
             importlib.import_module("jumar.launch.node.keeper")
         nodes = self._allocated(gres, about, given)
         self._write_request(nodes)
-        code = self._wait(self._start(len(nodes)))
+        launcher = self._start(len(nodes))
+        # Now, and not after days: jumar may be another version by then.
+        importlib.import_module("jumar.launch.judge")
+        code = self._wait(launcher)
         self._conclude(code)
         return 0
 
@@ -173,11 +175,14 @@ class _Batch:
 
     def _start(self, nodes: int) -> int:
         """One launcher per node; alone it needs no step of Slurm's. Gives the process to wait for."""
+        later.loading_is_over()
         if nodes == 1:
             pid = os.fork()
             if pid == 0:
                 os._exit(_alone(self._directory))
             return pid
+        import subprocess
+
         # srun does not take it over by itself since 22.05.
         cores = os.environ.get("SLURM_CPUS_PER_TASK")
         words = [
@@ -254,6 +259,8 @@ class _Batch:
             why = self._asked or self._why()
         if why is None:
             return
+        from jumar.launch.judge import STOPS
+
         changed = ending._replace(values={}, exit_code=None, signal=None, rank=None)
         if why == NODE_LOST:
             where = ", ".join(self._down or self._names)

@@ -2,10 +2,10 @@
 
 import os
 import re
-import shutil
 import sys
 from typing import List, Optional, Sequence
 
+from jumar.launch import later
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Request
 from jumar.launch.jobdir.safefile import Unusable
@@ -32,6 +32,7 @@ def run(directory: JobDir) -> int:
     """One attempt on this node; its exit code."""
     from jumar.launch.node.keeper import run_attempt
 
+    later.loading_is_over()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     forget_slurm()
     if os.getpgrp() != os.getpid():
@@ -76,6 +77,8 @@ def own_container(request: Request) -> Request:
     container = request.container
     if container is None:
         return request
+    import shutil
+
     program = shutil.which(container.program)
     if program is None:
         raise Unusable(f"this node has no {container.program}, which the job's image needs")

@@ -4,7 +4,6 @@ Errors make the collective library refuse the table or hang; warnings are what o
 mind. Rules follow the vendor's documents; where they depend on the chip and none is told, the
 mildest applies."""
 
-import ipaddress
 from collections import Counter
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -189,6 +188,9 @@ def _own_addresses(device: RankDevice) -> Set[str]:
 
 
 def _is_address(text: str) -> bool:
+    # Late: the table of one server often has none.
+    import ipaddress
+
     try:
         ipaddress.ip_address(text)
     except ValueError:

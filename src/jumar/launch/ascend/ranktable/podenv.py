@@ -6,7 +6,6 @@ DLWS_ROLE_NAME and DLWS_ROLE_IDX. The addresses of other nodes' ssh daemons are 
 starts every node itself."""
 
 import os
-import platform
 import shlex
 from typing import Dict, Mapping, NamedTuple, Optional, Tuple
 
@@ -32,7 +31,7 @@ def pod_variables(pod: Pod, server: Optional[RankServer]) -> Dict[str, str]:
     """The platform's variables on this node; `server` holds the node's NPUs, None without any."""
     devices: Tuple[RankDevice, ...] = server.devices if server else ()
     distributed = pod.nodes > 1
-    arch = "arm64" if platform.machine() in ("aarch64", "arm64") else "amd64"
+    arch = "arm64" if os.uname().machine in ("aarch64", "arm64") else "amd64"
     names = {
         "JOB_ID": pod.job_id,
         "USER_NAME": pod.user,

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from jumar.launch.ascend.ranktable.records import (
@@ -40,16 +39,22 @@ def dumps(table: RankTable, form: Optional[str] = None) -> str:
 
 
 def write_table(
-    path: "Union[str, os.PathLike[str]]", table: RankTable, form: Optional[str] = None
+    path: "Union[str, os.PathLike[str]]",
+    table: RankTable,
+    form: Optional[str] = None,
+    *,
+    is_durable: bool = True,
 ) -> None:
-    """Write the file aside and rename it: a reader sees the old one or the new one."""
+    """Write the file aside and rename it: a reader sees the old one or the new one. `is_durable`: it
+    also outlives a power cut."""
     text = dumps(table, form)
     aside = f"{os.fspath(path)}.{os.getpid()}.new"
     try:
         with open(aside, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            if is_durable:
+                os.fsync(file.fileno())
         os.replace(aside, path)
     except OSError:
         if os.path.exists(aside):
@@ -80,7 +85,7 @@ def _lab(table: RankTable) -> Document:
         "instance_count": str(table.rank_count),
         "instance_list": instances,
     }
-    arm = platform.machine() in ("aarch64", "arm64")
+    arm = os.uname().machine in ("aarch64", "arm64")
     return {
         "board_id": extras.pop("board_id", "0x0020" if arm else "0x0000"),
         "chip_info": extras.pop("chip_info", "910"),
