@@ -96,11 +96,10 @@ def port_repository(
         if earlier is not None:
             return earlier
     # Imported here: reusing a result needs neither rules nor reports.
-    from jumar.port.adapt import apply as adaptations
     from jumar.port.report.summary import make
     from jumar.port.tree import port_tree
 
-    result = adaptations(port_tree(source, options, progress=progress))
+    result = _adapted(port_tree(source, options, progress=progress))
     seconds = time.perf_counter() - started
     evidence = witness(result) if witness is not None else None
     report = make(result, seconds, evidence, _again(source, asked, target, report_dir))
@@ -115,6 +114,15 @@ def port_repository(
         report,
         how_to_prove=report.how_to_prove,
     )
+
+
+def _adapted(result: "TreeResult") -> "TreeResult":
+    options = result.options
+    if not (options.distributed or options.modelarts or options.xihe):
+        return result
+    from jumar.port.adapt import apply
+
+    return apply(result)
 
 
 def _again(

@@ -17,9 +17,9 @@ from jumar.port.project import Project
 from jumar.port.records import FileResult
 from jumar.port.scan import FileKind, Found, scan
 
-PARALLEL_BYTES = 1_500_000
+PARALLEL_BYTES = 400_000
 """Below this much Python, starting processes costs more than it saves."""
-_CHUNK_BYTES = 300_000
+_CHUNK_BYTES = 100_000
 Progress = Callable[[int, int], None]
 
 
@@ -93,6 +93,8 @@ class _PausedCollection:
         gc.disable()
 
     def __exit__(self, *_: object) -> None:
+        # Those that the project keeps are not visited later either, nor at the end of the process.
+        gc.freeze()
         if self._was_on:
             gc.enable()
 
