@@ -41,12 +41,19 @@ def fetch_small(
     first = list(islice(coming, _WORTH_IT))
     if len(first) < _WORTH_IT:
         return first
-    left: dict[str, Copy] = {}
+    # Also those that are never asked for, if it ends early.
+    left = {copy.target: copy for copy in first}
     small: dict[str, Copy] = {}
 
+    def new() -> Iterator[Copy]:
+        for copy in coming:
+            # A server may list a key twice, at the end of a page and at the start of the next one.
+            if copy.target not in left:
+                left[copy.target] = copy
+                yield copy
+
     def requests() -> Iterator[Small]:
-        for copy in chain(first, coming):
-            left[copy.target] = copy
+        for copy in chain(tuple(left.values()), new()):
             if copy.source.size <= SMALL_BYTES and _is_allowed(folder.path, copy):
                 small[copy.source.key] = copy
                 yield Small(copy.source.key)
