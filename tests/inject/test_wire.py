@@ -2,13 +2,16 @@
 
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.store.manners import make_authority
 
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Many, Small
 from jumar.inject.moxing_path.jumar_s3.wire import Connection, Response
@@ -129,6 +132,48 @@ def test_of_many_objects_those_that_do_not_come_are_told_apart() -> None:
             got = list(many.each(map(Small, "wxyz")))
     assert [one.key for one in got] == ["w", "x", "y", "z"]
     assert [one.data for one in got] == [b"ok", None, None, b"ok"]
+
+
+def test_what_comes_behind_an_answer_is_not_taken_for_the_next_one() -> None:
+    good = OK + b"content-length: 2\r\n\r\nok"
+    more = good + OK + b"content-length: 5\r\n\r\nother"
+    with answering([more], [good]) as port:
+        client = S3(Endpoint(f"http://127.0.0.1:{port}"))
+        with closing(Many(client, "b", most=1)) as many:
+            got = list(many.each(map(Small, "wx")))
+    assert [one.data for one in got] == [b"ok", b"ok"]
+
+
+@pytest.mark.parametrize("head", [b"", b"content-length: 4\r\n", b"content-length: 9\r\n"])
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_an_encrypted_body_ends_where_the_server_says_so(
+    tmp_path: Path, head: bytes, is_ended: bool
+) -> None:
+    certificate, server_side = make_authority(tmp_path)
+
+    def serve() -> None:
+        client = server_side.wrap_socket(listener.accept()[0], server_side=True)
+        client.recv(65536)
+        client.sendall(OK + head + b"\r\nhalf")
+        if is_ended:
+            # It waits for the same from the client, which just closes.
+            with suppress(OSError):
+                client.unwrap()
+        client.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve)
+        server.start()
+        tls = ssl.create_default_context(cafile=str(certificate))
+        connection = Connection("127.0.0.1", listener.getsockname()[1], 180.0, tls)
+        with closing(connection):
+            answer = connection.ask("GET", "/", {"host": "here"}, None)
+            if b"4" in head or (is_ended and not head):
+                assert answer.read(1 << 30) == b"half"
+            else:
+                with pytest.raises(ConnectionError, match=r"cut short|had not ended it"):
+                    answer.read(1 << 30)
+        server.join(180)
 
 
 def test_many_requests_end_where_no_server_answers() -> None:

@@ -20,11 +20,16 @@ from jumar.errors import NotAllowed, StorageFull
 from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.inject.moxing_path.jumar_s3.retry import Patience, Retry
 from jumar.launch.processes.process import send
+from jumar.store.base import Entry
 from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.door import Door
 from jumar.store.errors import StoreAway, patiently, store_away, trouble_of
+from jumar.store.folder import FolderStore
+from jumar.store.objects import ObjectStore
 from jumar.store.parallel import in_threads
 from jumar.store.places import make_bucket, open_place
+from jumar.store.transfer.plan import Copy
+from jumar.store.transfer.quick import fetch_small
 from jumar.store.transfer.records import Options, Progress, Report
 from jumar.store.transfer.run import LISTING_PATIENCE_S
 
@@ -71,6 +76,37 @@ def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Pa
             assert (tmp_path / "back" / path.name).read_bytes() == path.read_bytes()
     finally:
         own.stop()
+
+
+def test_small_objects_that_were_never_asked_for_are_left_to_do(home: Path, tmp_path: Path) -> None:
+    gone = Credential(f"http://127.0.0.1:{free_port()}", access_key="x", secret_key="y")
+    config = StoreConfig(home / "store", home / "transfers", obs=gone)
+    source, target = open_place("obs://lab/x", config), open_place(str(tmp_path), config)
+    assert isinstance(source.store, ObjectStore)
+    assert isinstance(target.store, FolderStore)
+    listed = [Copy(Entry(f"x/{number}", 5, 1.0, ""), str(number)) for number in range(100)]
+    left = fetch_small(source.store, target.store, iter(listed), Options(), Progress())
+    assert left == listed
+
+
+def test_a_key_that_is_listed_twice_is_fetched_once(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path
+) -> None:
+    for number in range(70):
+        (tmp_path / "from" / str(number)).parent.mkdir(exist_ok=True)
+        (tmp_path / "from" / str(number)).write_text("bytes")
+    copy(tmp_path / "from", f"obs://{door_bucket}/x", door_config)
+    source, target = (
+        open_place(f"obs://{door_bucket}/x", door_config),
+        open_place(str(tmp_path / "to"), door_config),
+    )
+    assert isinstance(source.store, ObjectStore)
+    assert isinstance(target.store, FolderStore)
+    listed = [Copy(one, f"{target.prefix}{one.key}") for one in source.store.walk(source.prefix)]
+    twice = [one for entry in listed for one in (entry, entry)]
+    progress = Progress()
+    assert not fetch_small(source.store, target.store, iter(twice), Options(), progress)
+    assert progress.files == 70
 
 
 def test_a_server_away_for_good_is_told(home: Path, tmp_path: Path) -> None:

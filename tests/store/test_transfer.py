@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -251,6 +252,39 @@ def test_a_copied_file_is_whole_or_does_not_appear(
     with pytest.raises(IsADirectoryError):
         filecopy.copy_file(str(tmp_path / "from"), str(tmp_path / "made"))
     assert sorted(tree(tmp_path)) == ["from", "here", "made/anew"]
+
+
+def test_a_short_read_is_not_the_end_of_a_file(tmp_path: Path) -> None:
+    taken, given = os.pipe()
+    writer = threading.Thread(target=_write_slowly, args=(given, b"one", b"two"))
+    with (tmp_path / "made").open("wb") as made:
+        os.write(given, b"zero")
+        writer.start()
+        assert filecopy.copy_bytes(taken, made.fileno(), 10) == 10
+    writer.join(180)
+    os.close(taken)
+    assert (tmp_path / "made").read_bytes() == b"zeroonetwo"
+
+
+def _write_slowly(pipe: int, *pieces: bytes) -> None:
+    for piece in pieces:
+        os.write(pipe, piece)
+    os.close(pipe)
+
+
+@pytest.mark.parametrize("at", [0, 70_000])
+def test_a_kernel_that_copies_nothing_more_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    # As some file systems do, and no one can be told to.
+    def some(taken: int, made: int, count: int, start: int, to: int) -> int:
+        return os.pwrite(made, os.pread(taken, min(count, at - start), start), to)
+
+    monkeypatch.setattr(os, "copy_file_range", some)
+    data = os.urandom(200_000)
+    (tmp_path / "from").write_bytes(data)
+    assert filecopy.copy_file(str(tmp_path / "from"), str(tmp_path / "to")) == len(data)
+    assert (tmp_path / "to").read_bytes() == data
 
 
 @pytest.mark.full

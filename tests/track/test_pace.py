@@ -121,6 +121,8 @@ def test_the_number_of_segments_is_right_within_a_tenth() -> None:
         ([(4, "epoch 1/9 loss 0.5"), (7, "epoch 2/9 loss 0.4"), (10, "epoch 3/9 loss 0.3")], 11.5, 3, 3),
         # Told every fiftieth; 40 more were done.
         ([(5, "step 50/1400"), (10, "step 100/1400")], 14.0, 140, 10),
+        # One that was told before is spoken of again.
+        ([(5, "step 50/500"), (10, "step 100/500"), (10, "best: step 50")], 10.0, 100, 5),
         # It came to its end.
         ([(5, "step 50/100"), (10, "step 100/100")], None, 100, 1),
     ],

@@ -118,7 +118,8 @@ def _fill(made: int, taken: int, found: os.stat_result) -> int:
 def copy_bytes(taken: int, made: int, size: int) -> int:
     """Copy up to `size` bytes of one open file into another; returns how many."""
     if size <= SMALL_BYTES:
-        return _write_all(made, os.read(taken, size))
+        done = _write_all(made, os.read(taken, size))
+        return done if done == size else _go_on(taken, made, done, size)
     try:
         fcntl.ioctl(made, _FICLONE, taken)
         return size
@@ -132,7 +133,9 @@ def copy_bytes(taken: int, made: int, size: int) -> int:
     except OSError as error:
         if error.errno not in _CANNOT:
             raise
-        done = _copy_plainly(taken, made, size)
+        os.lseek(taken, 0, os.SEEK_SET)
+        os.lseek(made, 0, os.SEEK_SET)
+        done = _go_on(taken, made, 0, size)
     if done < size:
         os.ftruncate(made, done)
     return done
@@ -158,15 +161,16 @@ def _copy_range(taken: int, made: int, size: int) -> int:
     while at < size:
         got = os.copy_file_range(taken, made, min(_STEP, size - at), at, at)
         if not got:
-            break
+            # Some file systems say so where they cannot do it; only reading tells that it is the end.
+            os.lseek(taken, at, os.SEEK_SET)
+            os.lseek(made, at, os.SEEK_SET)
+            return _go_on(taken, made, at, size)
         at += got
     return at
 
 
-def _copy_plainly(taken: int, made: int, size: int) -> int:
-    os.lseek(taken, 0, os.SEEK_SET)
-    os.lseek(made, 0, os.SEEK_SET)
-    done = 0
+def _go_on(taken: int, made: int, done: int, size: int) -> int:
+    """Read and write from here on, up to `size` bytes in all; returns how many there are then."""
     while done < size:
         data = os.read(taken, min(_PLAIN_STEP, size - done))
         if not data:

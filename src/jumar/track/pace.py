@@ -74,7 +74,11 @@ def _counted(
     ]
     if not seen:
         return None
-    firsts = list({one.number: one for one in reversed(seen)}.values())[::-1]
+    # In the order of when each was first told: some are spoken of again, as the best one.
+    by_number: dict[int, _Count] = {}
+    for one in seen:
+        by_number.setdefault(one.number, one)
+    firsts = list(by_number.values())
     told = [int(one.total) for one in seen if one.total] or [
         int(match[1]) for match in _WHOLE[unit].finditer(command)
     ]

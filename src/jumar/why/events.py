@@ -25,7 +25,7 @@ from jumar.why.knowledge import (
     has,
     kinds,
     places,
-    signatures,
+    signatures_in,
 )
 from jumar.why.raised import Raised, exceptions
 from jumar.why.reading import Line, waited, without_marks
@@ -125,7 +125,7 @@ class Event:
 def events_of(lines: Sequence[Line]) -> list[Event]:
     """All signs of faults in these lines, in their order."""
     text = "\n".join(line.text for line in lines)
-    known = [signature for signature in signatures() if signature.anchor in text]
+    known = signatures_in(text)
     # What many write into one log is mixed line by line.
     writers: dict[str, list[Line]] = {}
     for line in lines:

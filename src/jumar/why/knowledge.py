@@ -10,6 +10,9 @@ from enum import IntEnum
 from functools import cache
 from importlib.resources import files
 
+# Where thousands of anchors take longer to look for than words to tell apart.
+_LONG = 64 * 1024
+_WORD = re.compile(r"\w+")
 LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
 OPTIONAL_MISSING = "optional-missing"
@@ -134,6 +137,27 @@ def signatures() -> tuple[Signature, ...]:
         if says in _OF_LAUNCHER
     )
     return tuple(_signature(cause, words) for cause, words in (*own, *alike, *codes, *launcher))
+
+
+def signatures_in(text: str) -> list[Signature]:
+    """Those whose anchor is in a text."""
+    if len(text) < _LONG:
+        return [one for one in signatures() if one.anchor in text]
+    # To look for thousands of anchors takes longer than to make a list of the words that there are.
+    words = {"", *_WORD.findall(text)}
+    return [one for one, word in _inner_words() if word in words and one.anchor in text]
+
+
+@cache
+def _inner_words() -> tuple[tuple[Signature, str], ...]:
+    """Each signature with a word that is whole in its anchor, or none: any text with the anchor has it as a word."""
+    return tuple((one, max(_inside(one.anchor), key=len, default="")) for one in signatures())
+
+
+def _inside(anchor: str) -> Iterator[str]:
+    for found in _WORD.finditer(anchor):
+        if found.start() > 0 and found.end() < len(anchor):
+            yield found[0]
 
 
 @cache

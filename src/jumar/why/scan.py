@@ -114,17 +114,17 @@ class _Hits:
         self._blocks_of: dict[bytes, int] = {}
         """In how many noisy blocks a kind of line was noted."""
         self._settled: set[bytes] = set()
-        self._dull: set[bytes] = set()
-        """Kinds without a mark."""
         self._last_in: dict[bytes, tuple[int, int]] = {}
         """Of kinds that were noted often enough: the last block that has them."""
         self._is_noisy = False
         """Nearly all lines of the last block had a mark."""
+        self._usual = _STRONG
+        """The same marks, the one that most lines had lately first."""
 
     def look(self, start: int, block: bytes, marks: tuple[bytes, ...]) -> None:
         """Note the lines of a block that have a mark."""
         if self._is_noisy:
-            self._is_noisy = sum(map(block.count, _STRONG)) > _MANY
+            self._is_noisy = self._has_many(block)
             if self._is_noisy:
                 self._look_at_kinds(start, block, marks)
                 return
@@ -143,27 +143,41 @@ class _Hits:
         for line in sorted(found):
             self._note(start + line, block[line : line + _SHAPE_BYTES])
 
+    def _has_many(self, block: bytes) -> bool:
+        """Whether nearly all lines have a mark. Of what one mark tells, the others are not asked."""
+        count = 0
+        for mark in self._usual:
+            here = block.count(mark)
+            count += here
+            if count > _MANY:
+                if here > _MANY:
+                    self._usual = (mark, *(other for other in _STRONG if other != mark))
+                return True
+        return False
+
     def _look_at_kinds(self, start: int, block: bytes, marks: tuple[bytes, ...]) -> None:
         """The same where nearly all lines have a mark: a first and a last one of each kind."""
         shapes = block.translate(None, _DIGITS).split(b"\n")
-        kinds = set(shapes)
-        self._last_in.update(dict.fromkeys(kinds & self._settled, (start, len(block))))
-        kinds -= self._settled
-        kinds -= self._dull
+        settled = self._settled.intersection(shapes)
+        self._last_in.update(dict.fromkeys(settled, (start, len(block))))
         if len(self._blocks_of) >= _MOST_SHAPES:
             # More kinds than are kept need not be told apart: what is left of them is the last line.
-            if kinds:
-                at = max(block.rfind(mark) for mark in marks)
-                self._last[b""] = start + block.rfind(b"\n", 0, max(at, 0)) + 1
-            kinds &= self._blocks_of.keys()
-        if kinds:
-            # Those that come first, together: what is around them is read.
-            ordered = (shape for shape in dict.fromkeys(shapes) if shape in kinds)
-            some = list(islice(ordered, _MOST_SHAPES))
-            marked = {shape for shape in some if any(mark in shape for mark in marks)}
-            self._dull.update(set(some) - marked)
-            if marked:
-                self._note_kinds(start, block, shapes, marked)
+            if not all(map(self._blocks_of.__contains__, shapes)):
+                self._last[b""] = start + self._last_marked(block, marks)
+            marked = self._blocks_of.keys() - self._settled
+            marked.intersection_update(shapes)
+        else:
+            ordered = [shape for shape in dict.fromkeys(shapes) if shape not in self._settled]
+            marked = _marked(ordered, block, marks)
+        if marked:
+            self._note_kinds(start, block, shapes, marked)
+
+    def _last_marked(self, block: bytes, marks: tuple[bytes, ...]) -> int:
+        """Where the last line with a mark begins."""
+        at = 0
+        for mark in (*self._usual, *marks[len(_STRONG) :]):
+            at = max(at, block.rfind(mark, at))
+        return block.rfind(b"\n", 0, at) + 1
 
     def _note_kinds(self, start: int, block: bytes, shapes: list[bytes], kinds: set[bytes]) -> None:
         """Note the first and the last line of each of these kinds."""
@@ -201,6 +215,37 @@ class _Hits:
             text = os.pread(fd, length, start)
             self._note_kinds(start, text, text.translate(None, _DIGITS).split(b"\n"), kinds)
         return sorted({*self._kept, *self._last.values()})
+
+
+def _marked(kinds: list[bytes], block: bytes, marks: tuple[bytes, ...]) -> set[bytes]:
+    """The kinds that have a mark: those that come first, together, since what is around them is read."""
+    text = b"\n".join(kinds)
+    found: set[int] = set()
+    numbered: set[bytes] = set()
+    for mark in marks:
+        if mark.translate(None, _DIGITS) == mark:
+            found.update(islice(_lines_with(mark, text), _MOST_SHAPES))
+        else:
+            # Kinds have no digits.
+            lines = islice(_lines_with(mark, block), _MOST_SHAPES)
+            numbered.update(_line_at(block, at).translate(None, _DIGITS) for at in lines)
+    first = (_line_at(text, at) for at in sorted(found)[:_MOST_SHAPES])
+    return {*first, *numbered.intersection(kinds)}
+
+
+def _lines_with(mark: bytes, text: bytes) -> Iterator[int]:
+    """Where lines with this mark begin."""
+    at = text.find(mark)
+    while at >= 0:
+        yield text.rfind(b"\n", 0, at) + 1
+        # One mark in a line is enough.
+        end = text.find(b"\n", at)
+        at = -1 if end < 0 else text.find(mark, end)
+
+
+def _line_at(text: bytes, start: int) -> bytes:
+    end = text.find(b"\n", start)
+    return text[start : None if end < 0 else end]
 
 
 def _spans(offsets: list[int], size: int) -> Iterator[tuple[int, int]]:

@@ -126,6 +126,33 @@ def uneven() -> None:
     equal(received[1], [[11, 12], [11, 12, 13]][RANK])
 
 
+def uneven_on_one_rank() -> None:
+    # Rank 0 gives and gets two of each; only rank 1 keeps three.
+    sizes = [2, 2 + RANK]
+    received = [ones(size) for size in sizes]
+    dist.all_to_all(received, [values(size) for size in sizes])
+    equal(received[0], [1, 2])
+    equal(received[1], [11, 12, 13][: sizes[1]])
+
+
+def future() -> None:
+    for tensor in (values(2, dtype=torch.int16), values(2)):
+        work = dist.all_reduce(tensor, async_op=True)
+        equal(work.get_future().then(lambda done: done.value()[0]).wait(), [12, 14])
+
+
+def reduced_to_one() -> None:
+    tensor = values(2, dtype=I32)
+    dist.reduce(tensor, 0, op=Op.AVG)
+    if RANK == 0:
+        equal(tensor, [6, 7])
+    flags = torch.tensor([RANK == 0, False]).to("npu")
+    for operation, wanted in ((Op.MAX, [1, 0]), (Op.MIN, [0, 0]), (Op.PRODUCT, [0, 0])):
+        both = flags.clone()
+        dist.all_reduce(both, op=operation)
+        equal(both.to(I32), wanted)
+
+
 def functional() -> None:
     total = wait_tensor(
         functional_all_reduce(values(2, dtype=torch.int16), "sum", dist.group.WORLD)
@@ -222,6 +249,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "averages of integers": averages,
     "any of booleans": any_of_booleans,
     "uneven": uneven,
+    "uneven on one rank": uneven_on_one_rank,
+    "future": future,
+    "reduced to one": reduced_to_one,
     "functional": functional,
     "sharded with a factor": sharded_with_factor,
     "objects": objects,

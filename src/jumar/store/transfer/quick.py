@@ -41,12 +41,12 @@ def fetch_small(
     first = list(islice(coming, _WORTH_IT))
     if len(first) < _WORTH_IT:
         return first
-    left: dict[str, Copy] = {}
+    # Also those that are never asked for, if it ends early.
+    left = {copy.target: copy for copy in first}
     small: dict[str, Copy] = {}
 
     def requests() -> Iterator[Small]:
-        for copy in chain(first, coming):
-            left[copy.target] = copy
+        for copy in chain(tuple(left.values()), _new(coming, left)):
             if copy.source.size <= SMALL_BYTES and _is_allowed(folder.path, copy):
                 small[copy.source.key] = copy
                 yield Small(copy.source.key)
@@ -71,6 +71,15 @@ def fetch_small(
         # After an early end there are some that nobody has looked at.
         left.update((copy.target, copy) for copy in coming)
     return [copy for copy in left.values() if copy.target not in done]
+
+
+def _new(copies: Iterator[Copy], known: dict[str, Copy]) -> Iterator[Copy]:
+    """Those that are not known yet, and are from now on. A server may list a key twice, at the end of a page
+    and at the start of the next one."""
+    for copy in copies:
+        if copy.target not in known:
+            known[copy.target] = copy
+            yield copy
 
 
 @dataclass(frozen=True, slots=True)

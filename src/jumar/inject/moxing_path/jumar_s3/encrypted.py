@@ -5,6 +5,7 @@ for it. Small objects would wake both sides of a connection several times each."
 
 import socket
 import ssl
+from contextlib import suppress
 from typing import Optional, Union
 
 _READ_BYTES = 64 * 1024
@@ -48,29 +49,38 @@ class Encrypted:
         self._flush()
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Some bytes; none if the other side has closed. With MSG_DONTWAIT, BlockingIOError if none have
-        arrived."""
+        """Some bytes; none if the other side has said that there are no more, as only it can. With
+        MSG_DONTWAIT, BlockingIOError if none have arrived."""
         while True:
             try:
                 return self._tls.read(min(size, _RECORD_BYTES))
             except ssl.SSLWantReadError:
                 if not self._receive(flags):
-                    return b""
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                    raise _cut() from None
+            except ssl.SSLZeroReturnError:
                 return b""
+            except ssl.SSLEOFError:
+                raise _cut() from None
 
     def recv_into(self, buffer: memoryview, size: int = 0, flags: int = 0) -> int:
-        """As much of the buffer as can be filled; 0 if the other side has closed."""
+        """As much of the buffer as can be filled; 0 if the other side has said that there is no more."""
         done, size = 0, size or len(buffer)
         while done < size:
             try:
                 # With a buffer it gives the number of bytes, whatever its type says.
-                done += int(self._tls.read(size - done, buffer[done:]))
+                got = int(self._tls.read(size - done, buffer[done:]))
             except ssl.SSLWantReadError:
                 if not self._receive(flags):
-                    break
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                    return _unless_none(done)
+            except ssl.SSLZeroReturnError:
                 break
+            except ssl.SSLEOFError:
+                return _unless_none(done)
+            else:
+                # At the end Python gives 0 instead of an error, mostly.
+                if not got:
+                    break
+                done += got
         return done
 
     def _shake_hands(self) -> None:
@@ -84,7 +94,8 @@ class Encrypted:
                     ) from None
             except ssl.SSLError:
                 # The other side is told why, as far as it still listens.
-                self._flush()
+                with suppress(OSError):
+                    self._flush()
                 raise
             else:
                 self._flush()
@@ -101,3 +112,14 @@ class Encrypted:
     def _flush(self) -> None:
         if self._outgoing.pending:
             self._plain.sendall(self._outgoing.read())
+
+
+def _cut() -> ConnectionResetError:
+    """Anybody on the way can close a connection; that is no end of a body whose length is not known."""
+    return ConnectionResetError("the connection was closed, and the other side had not ended it")
+
+
+def _unless_none(done: int) -> int:
+    if not done:
+        raise _cut()
+    return done

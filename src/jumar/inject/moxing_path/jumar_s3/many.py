@@ -116,7 +116,8 @@ class Many:
             return []
         del self._asked[fd]
         self._pace.carried(1)
-        if connection.is_open:
+        # What comes behind an answer would be taken for the next one.
+        if connection.is_usable():
             self._free.append(connection)
         else:
             self._reopen(connection)

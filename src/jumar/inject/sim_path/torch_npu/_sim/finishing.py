@@ -1,5 +1,6 @@
 """Collectives whose results take one more step when gloo is done with them."""
 
+import threading
 from typing import Any, List, Optional, Tuple
 
 import torch
@@ -16,10 +17,13 @@ class Finishing(dist.distributed_c10d.Work):
     ) -> None:
         super().__init__()
         self._works, self._pairs, self._divisor = works, pairs, divisor
+        self._results = [result for result, _ in pairs]
+        self._finishing = threading.Lock()
 
     def _finish(self) -> None:
-        pairs, self._pairs = self._pairs, []
-        with without_functions(), torch.no_grad():
+        # A thread of gloo may be at it, for the future: what it has begun is waited for.
+        with self._finishing, without_functions(), torch.no_grad():
+            pairs, self._pairs = self._pairs, []
             for result, computed in pairs:
                 if self._divisor is not None:
                     computed.div_(self._divisor, rounding_mode="trunc")
@@ -56,8 +60,10 @@ class Finishing(dist.distributed_c10d.Work):
         """The future of the results."""
 
         def finished(done: Any) -> Any:
-            value = done.value()
+            # Raises what went wrong with one of them.
+            for one in done.value():
+                one.value()
             self._finish()
-            return value
+            return self._results
 
         return torch.futures.collect_all([work.get_future() for work in self._works]).then(finished)
