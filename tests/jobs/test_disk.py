@@ -15,8 +15,11 @@ import pytest
 from jumar.database.access import open_database
 from jumar.engine.files import Taken
 from jumar.engine.local.engine import LocalEngine
+from jumar.engine.shared.files import Roots
 from jumar.engine.shared.jobfiles import SharedFiles
-from jumar.errors import OverQuota
+from jumar.engine.site.asking import Root
+from jumar.engine.site.files import RootFiles
+from jumar.errors import EngineFailed, OverQuota
 from jumar.jobs.disk import DiskUse
 from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
@@ -176,6 +179,13 @@ def test_of_who_has_more_than_a_look_has_time_for_everything_is_counted_in_turns
         for _ in range(1 + len(made)):
             disk.look()
         assert disk.of("ann") >= 4_000_000
+
+
+def test_a_job_that_waits_for_its_start_hides_no_caches(tmp_path: Path) -> None:
+    files = RootFiles(tmp_path / "state", tmp_path, Roots(), Root(tmp_path / "nobody"))
+    assert files.taken("j000000001") == Taken(0)
+    with pytest.raises(EngineFailed, match="has not started"):
+        files.kept("j000000001")
 
 
 def test_code_counts_once_and_two_uploads_do_not_share_the_last_room(tmp_path: Path) -> None:

@@ -162,15 +162,15 @@ class RootFiles(SharedFiles):
 
     def taken(self, job_id: str) -> Taken:
         """As its user counts it, with its /tmp."""
-        return self._counted(job_id, "size")
+        return self._counted(job_id, "size") if self._has_started(job_id) else Taken(0)
 
     def kept(self, job_id: str) -> Taken:
         """Caches of inputs and environments."""
+        if not self._has_started(job_id):
+            raise EngineFailed(f"job {job_id} has not started: nobody to count as")
         return self._counted(job_id, "kept")
 
     def _counted(self, job_id: str, op: str) -> Taken:
-        if not self._has_started(job_id):
-            return Taken(0)
         found = self._root.ask("files", job=job_id, op=op, paths=["."])
         # Names need not be text, and this one is told to people.
         return Taken(int(found["bytes"]), storable(str(found["unseen"])))
