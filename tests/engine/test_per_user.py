@@ -56,3 +56,27 @@ def _until(deed: Callable[[], None]) -> None:
         except NotYet:
             assert time.monotonic() < give_up
             time.sleep(0.01)
+
+
+def test_all_who_wait_for_the_same_hear_that_it_failed() -> None:
+    done, heard = PerUser(patience_s=60), list[str]()
+    together = threading.Barrier(8)
+
+    def refused() -> None:
+        raise SubmitRefused("no")
+
+    def ask() -> None:
+        for number in range(20):
+            together.wait(60)
+            try:
+                done.do("ann", number, refused)
+                heard.append("done")
+            except SubmitRefused:
+                heard.append("refused")
+
+    threads = [threading.Thread(target=ask) for _ in range(together.parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert heard == ["refused"] * 160

@@ -1,6 +1,7 @@
 """What a user's own processes and files say of a job of Slurm on a site is heard with limits."""
 
 import contextlib
+import errno
 import json
 import socket
 import threading
@@ -99,9 +100,7 @@ def _attempt(tmp_path: Path, job: str, user: str) -> Attempt:
     )
 
 
-def test_an_account_that_is_gone_hides_no_job_of_others_and_its_own_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _engine(tmp_path: Path) -> SiteSlurmEngine:
     site = Site(
         server="jumar",
         state=str(tmp_path / "state"),
@@ -113,7 +112,33 @@ def test_an_account_that_is_gone_hides_no_job_of_others_and_its_own_ends(
         map={},
     )
     stages = Stages(UserStores(tmp_path))
-    engine = SiteSlurmEngine(site, tmp_path, _account_of, stages=stages, slurm=NoRows())
+    return SiteSlurmEngine(site, tmp_path, _account_of, stages=stages, slurm=NoRows())
+
+
+def test_what_cannot_be_read_of_one_user_hides_no_job_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = _engine(tmp_path)
+    read: list[str] = []
+
+    def listed(job_id: str, _path: str) -> None:
+        if job_id == "j000000001":
+            raise OSError(errno.EIO, "a disk that fails")
+        read.append(job_id)
+
+    monkeypatch.setattr(engine.root_files, "listed", listed)
+    attempts = [
+        _attempt(tmp_path, f"j00000000{number}", user) for number, user in enumerate("abc", 1)
+    ]
+    seen = engine.observe(attempts)
+    assert [one.job_id for one in seen] == [attempt.job_id for attempt in attempts]
+    assert read == ["j000000002", "j000000003"]
+
+
+def test_an_account_that_is_gone_hides_no_job_of_others_and_its_own_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = _engine(tmp_path)
     gone, there = (
         _attempt(tmp_path, "j000000001", "gone"),
         _attempt(tmp_path, "j000000002", "ann"),

@@ -15,8 +15,11 @@ import pytest
 from jumar.database.access import open_database
 from jumar.engine.files import Taken
 from jumar.engine.local.engine import LocalEngine
+from jumar.engine.shared.files import Roots
 from jumar.engine.shared.jobfiles import SharedFiles
-from jumar.errors import OverQuota
+from jumar.engine.site.asking import Root
+from jumar.engine.site.files import RootFiles
+from jumar.errors import EngineFailed, OverQuota
 from jumar.jobs.disk import DiskUse
 from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
@@ -156,3 +159,48 @@ def test_what_is_written_after_the_end_counts_and_what_is_hidden_is_refused(tmp_
         with pytest.raises(OverQuota) as refused:
             disk.check("ann")
         assert "caches (1.0 MB)" in str(refused.value.hint)
+
+
+def test_of_who_has_more_than_a_look_has_time_for_everything_is_counted_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Time for one folder in each look.
+    monkeypatch.setattr("jumar.jobs.disk._USER_LIMIT_S", 0.0)
+    with _service(tmp_path, 1_000_000) as service:
+        files = _SiteFiles(tmp_path / "jobs")
+        files.cache = 1
+        disk = DiskUse(service.database, files, service.code, 1_000_000)
+        made = [_run(service, "head -c 500000 /dev/zero > big", "ann") for _ in range(2)]
+        for _ in range(1 + len(made)):
+            disk.look()
+        assert disk.of("ann") >= 1_000_000
+        late = files.directory(made[0]) / "late"
+        late.write_bytes(bytes(3_000_000))
+        for _ in range(1 + len(made)):
+            disk.look()
+        assert disk.of("ann") >= 4_000_000
+
+
+def test_a_job_that_waits_for_its_start_hides_no_caches(tmp_path: Path) -> None:
+    files = RootFiles(tmp_path / "state", tmp_path, Roots(), Root(tmp_path / "nobody"))
+    assert files.taken("j000000001") == Taken(0)
+    with pytest.raises(EngineFailed, match="has not started"):
+        files.kept("j000000001")
+
+
+def test_code_counts_once_and_two_uploads_do_not_share_the_last_room(tmp_path: Path) -> None:
+    with _service(tmp_path, 1_000_000) as service:
+        one, two = "1" * 64, "2" * 64
+        service.disk.count_code("ann", one, 600_000)
+        service.disk.count_code("ann", one, 600_000)
+        assert service.disk.of("ann") == 600_000
+        with pytest.raises(OverQuota):
+            service.disk.count_code("ann", two, 600_000)
+        service.disk.look()
+        assert service.disk.of("ann") == 600_000, "it may have come while we looked"
+        service.code.failed(one)
+        service.disk.count_code("ann", two, 600_000)
+        sent = _upload(service, "ben", 600_000)
+        service.disk.count_code("ben", sent, 600_000)
+        service.disk.look()
+        assert 600_000 <= service.disk.of("ben") < 700_000

@@ -3,10 +3,11 @@
 import hashlib
 import json
 import logging
+import threading
 from pathlib import Path
 
 import pytest
-from tests.server.conftest import Running, serving, wait_for
+from tests.server.conftest import LIMIT_S, Running, serving, wait_for
 from tests.tars import tar_of
 
 from jumar.spec.people import UserRecord
@@ -288,3 +289,26 @@ def test_names_that_look_like_paths_reach_no_file(running: Running, tmp_path: Pa
         answer = running.ask("GET", path)
         assert answer.status == 404
         assert "nobody may read this" not in answer.text
+
+
+def test_a_disk_that_the_scheduler_waits_for_keeps_no_page_waiting(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running.running_job(preemptible=True)
+    path = f"/jobs/{job.id}/usage"
+    assert running.api("GET", path).status == 200
+    asked, answered = threading.Event(), threading.Event()
+
+    def slow(_attempt: object) -> None:
+        asked.set()
+        answered.wait()
+
+    monkeypatch.setattr("jumar.jobs.roster._saved_at", slow)
+    another = threading.Thread(target=running.submit)
+    another.start()
+    try:
+        assert asked.wait(LIMIT_S)
+        assert running.api("GET", path).status == 200
+    finally:
+        answered.set()
+        another.join()

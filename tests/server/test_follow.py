@@ -1,13 +1,16 @@
 """Following a log: every byte once, in order, until the job is over."""
 
 import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.server.conftest import Event, Running, events
+from tests.server.conftest import Event, Running, events, wait_for
 
+from jumar.server.api import tails
 from jumar.server.api.open_log import Decoder
 from jumar.spec.states import AttemptState, JobState
 
@@ -134,7 +137,8 @@ def test_many_follow_one_log_that_is_open_once_and_each_gets_every_byte_once(
     for thread in threads:
         thread.join(timeout=180)
     assert texts == {n: written[begin:].decode() for n, begin in enumerate(begins)}
-    assert not [link for link in Path("/proc/self/fd").iterdir() if _leads_to(link, log)]
+    # A read that was under way has it for a moment longer.
+    wait_for(lambda: not any(_leads_to(link, log) for link in Path("/proc/self/fd").iterdir()))
 
 
 def _leads_to(link: Path, file: Path) -> bool:
@@ -162,6 +166,16 @@ def test_who_asks_for_what_is_not_written_yet_keeps_nobody_from_the_log(running:
         running.finish(job.id)
         assert [event.name for event in incoming] == ["state", "end"]
         assert [event.name for event in waiting] == ["state", "end"]
+
+
+def test_however_many_logs_are_followed_looking_at_them_has_a_limit(running: Running) -> None:
+    pause_s: Callable[[], float] = vars(tails)["_pause_s"]
+    with ExitStack() as stack:
+        stack.enter_context(tails.followed(running.site, "one", 0, 0))
+        assert pause_s() == tails.POLL_S
+        for number in range(5000):
+            stack.enter_context(tails.followed(running.site, f"job{number}", 0, 0))
+        assert 5000 / pause_s() <= tails.MOST_LOOKS
 
 
 def test_following_the_tail_begins_some_lines_before_the_end(running: Running) -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from tests.site.conftest import Host, is_locked, new_id, until
 
+from jumar.engine.shared.files import Roots
+from jumar.engine.site.asking import Root
+from jumar.engine.site.files import RootFiles
 from jumar.root import program
 
 
@@ -160,6 +163,7 @@ _SHUTS = {
     "a folder": "mkdir -m 0 $JUMAR_JOB_DIR/shut",
     "the last of many": f"cd $JUMAR_JOB_DIR; exec /usr/bin/python3 -I -c '{_DEEP}'",
     "its /tmp": "chmod 0 /tmp",
+    "what has no name in letters": "mkdir -m 0 $JUMAR_JOB_DIR/$(printf '\\377')",
 }
 
 
@@ -171,6 +175,9 @@ def test_what_cannot_be_counted_is_told_and_can_be_removed(host: Host, how: str)
     request = {"v": 1, "do": "files", "job": job, "op": "size", "paths": ["."]}
     answer = host.ask(request)
     assert answer["unseen"].startswith(str(host.state / "jobs" / job)), answer
+    with host.being(host.server):
+        files = RootFiles(host.state, host.top, Roots(), Root(host.top / "run-root"))
+        assert files.taken(job).unseen.encode(), "people can be told"
     until(lambda: host.ask({"v": 1, "do": "remove", "job": job}).get("ok"), "it is removed")
     assert not (host.state / "jobs" / job).exists()
 

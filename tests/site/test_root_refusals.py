@@ -1,11 +1,15 @@
 """What root's program refuses, and that nobody can hold it up."""
 
+import itertools
 import json
 import os
 import pwd
 import shutil
 import socket
 import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -217,3 +221,19 @@ def test_who_reads_too_long_as_a_user_is_ended_and_that_is_said(
         said = ours.recv(65536)
         os.waitpid(pid, 0)
     assert json.loads(said)["code"] == "slow"
+
+
+def test_of_a_folder_with_too_much_in_it_what_was_seen_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        (tmp_path / str(number)).write_bytes(bytes(4096))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        # A disk that takes seconds for each name.
+        clock = itertools.count(step=2)
+        monkeypatch.setattr("jumar.root.program.time", SimpleNamespace(monotonic=clock.__next__))
+        count: Callable[..., None] = vars(program)["_count"]
+        count([(str(tmp_path), ".")], ours)
+        monkeypatch.undo()
+        assert 0 < json.loads(theirs.recv(4096))["bytes"] < 90 * 4096

@@ -126,9 +126,14 @@ class Incoming:
         except OSError as error:
             raise _no_room(error) from error
 
+    @property
+    def digest(self) -> str:
+        """Of what came so far."""
+        return self._hash.hexdigest()
+
     def finish(self) -> str:
         """Keep it, with the names that are in it; gives its digest."""
-        actual = self._hash.hexdigest()
+        actual = self.digest
         if self._digest not in (actual, None):
             raise BadInput(f"the upload's SHA-256 is {actual}, not {self._digest}")
         target = self._archives.path(actual)

@@ -29,6 +29,10 @@ class CodeUse:
         self._named: dict[str, str | None] = {}
         """What each job has, as far as it was looked at: that never changes."""
         self._sums: dict[str, int] = {}
+        self._counted: frozenset[str] = frozenset()
+        """The archives that are in the sums, of whomever."""
+        self._new: dict[str, tuple[str, int]] = {}
+        """Those that came since: the user and the size of each."""
         self._rounds = Rounds(
             "code", self.collect, _EVERY_S, trouble="unused code stays until the next round"
         )
@@ -44,12 +48,23 @@ class CodeUse:
     def of(self, user: str) -> int:
         """Bytes, as of the last look, and what came since."""
         with self._lock:
-            return self._sums.get(user, 0)
+            new = sum(size for owner, size in self._new.values() if owner == user)
+            return self._sums.get(user, 0) + new
 
-    def uploaded(self, user: str, size: int) -> None:
+    def counts(self, digest: str) -> bool:
+        """Whether it was there before, and counts for somebody: it takes no more room."""
+        with self._lock:
+            return digest in self._counted or digest in self._new
+
+    def uploaded(self, user: str, digest: str, size: int) -> None:
         """Something came, and counts at once."""
         with self._lock:
-            self._sums[user] = self._sums.get(user, 0) + size
+            self._new[digest] = (user, size)
+
+    def failed(self, digest: str) -> None:
+        """It was not kept."""
+        with self._lock:
+            self._new.pop(digest, None)
 
     def look(self) -> None:
         """Add up again."""
@@ -57,11 +72,14 @@ class CodeUse:
         for digest, user in self._used():
             users.setdefault(digest, set()).add(user)
         sums: dict[str, int] = {}
-        for archive in self._archives.all():
+        found = self._archives.all()
+        for archive in found:
             for user in users.get(archive.digest) or {archive.uploader} - {""}:
                 sums[user] = sums.get(user, 0) + archive.size
         with self._lock:
-            self._sums = sums
+            self._sums, self._counted = sums, frozenset(archive.digest for archive in found)
+            # What came during this look may be in neither.
+            self._new = {one: new for one, new in self._new.items() if one not in self._counted}
 
     def collect(self) -> None:
         """Remove archives that no job has and that nobody has asked for lately."""

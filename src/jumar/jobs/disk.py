@@ -4,10 +4,12 @@ One account of everything: folders of jobs, what a user keeps for all of them, u
 Folders are measured from time to time: those of ended jobs once where nobody writes there any more, else in turns."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import select
 
@@ -34,7 +36,11 @@ class _Measured:
     user: str
     taken: Taken
     is_final: bool
-    at: float
+
+
+_Key = tuple[str, str]
+"""A user, and one of their jobs or what they keep for all."""
+_KEPT = ""
 
 
 class DiskUse:
@@ -52,10 +58,12 @@ class DiskUse:
         self._database, self._files, self._code = database, files, code
         self._repositories = repositories
         self.limit_bytes = limit_bytes
-        self._lock = threading.Lock()
+        self._lock, self._counting = threading.Lock(), threading.Lock()
         self._measured: dict[str, _Measured] = {}
         self._sums: dict[str, int] = {}
         self._kept: dict[str, Taken] = {}
+        self._tried: dict[_Key, float] = {}
+        """When each was last measured, or could not be; for looks alone."""
         self._rounds = Rounds(
             "disk-use",
             self.look,
@@ -80,32 +88,43 @@ class DiskUse:
         with self._database.read() as connection:
             columns = jobs.c.id, jobs.c.user, jobs.c.state
             rows = list(connection.execute(select(*columns).where(jobs.c.attempt > 0)))
-        for job in self._measured.keys() - {row.id for row in rows}:
-            self.forget(job)
         newest = {row.user: row.id for row in rows}
         with self._lock:
+            for job in self._measured.keys() - {row.id for row in rows}:
+                self._let_go(job)
             self._kept = {user: taken for user, taken in self._kept.items() if user in newest}
-        again, spent = self._due_again(), dict[str, float]()
-        for user, job in newest.items():
-            self._timed(user, spent, lambda user=user, job=job: self._measure_kept(user, job))
+            measured = dict(self._measured)
+        known = {(user, _KEPT) for user in newest} | {(row.user, row.id) for row in rows}
+        self._tried = {key: at for key, at in self._tried.items() if key in known}
+        again, spent = self._due_again(measured), dict[str, float]()
+        due: dict[_Key, Callable[[], None]] = {
+            (user, _KEPT): partial(self._measure_kept, user, job) for user, job in newest.items()
+        }
         for row in rows:
-            before = self._measured.get(row.id)
+            before = measured.get(row.id)
             if before is None or not before.is_final or row.id in again:
                 is_final = row.state in FINAL
-                measure = lambda row=row, final=is_final: self._measure(row.id, row.user, final)  # noqa: E731
-                self._timed(row.user, spent, measure)
+                due[row.user, row.id] = partial(self._measure, row.id, row.user, is_final)
+        # What a user's time is not enough for comes first with the next look: nothing is never counted.
+        for key in sorted(due, key=self._tried_at):
+            self._timed(key, spent, due[key])
 
-    def _due_again(self) -> set[str]:
+    def _tried_at(self, key: _Key) -> float:
+        return self._tried.get(key, -math.inf)
+
+    def _due_again(self, measured: Mapping[str, _Measured]) -> set[str]:
         """Of the jobs whose users may have gone on writing, those that were measured longest ago."""
         if self._files.is_sealed:
             return set()
-        ended = [(one.at, job) for job, one in self._measured.items() if one.is_final]
-        return {job for _, job in sorted(ended)[:_MOST_AGAIN]}
+        ended = [job for job, one in measured.items() if one.is_final]
+        ended.sort(key=lambda job: self._tried_at((measured[job].user, job)))
+        return set(ended[:_MOST_AGAIN])
 
-    def _timed(self, user: str, spent: dict[str, float], measure: Callable[[], None]) -> None:
+    def _timed(self, key: _Key, spent: dict[str, float], measure: Callable[[], None]) -> None:
+        user, _ = key
         if self._rounds.ending.is_set() or spent.get(user, 0.0) > _USER_LIMIT_S:
             return
-        begun = time.monotonic()
+        begun = self._tried[key] = time.monotonic()
         try:
             measure()
         except (JumarError, OSError) as error:
@@ -116,7 +135,7 @@ class DiskUse:
         taken = self._files.taken(job)
         with self._lock:
             self._let_go(job)
-            self._measured[job] = _Measured(user, taken, is_final, time.monotonic())
+            self._measured[job] = _Measured(user, taken, is_final)
             self._sums[user] = self._sums.get(user, 0) + taken.bytes
 
     def _measure_kept(self, user: str, job: str) -> None:
@@ -168,6 +187,13 @@ class DiskUse:
                 f"{unseen} cannot be counted: it is closed to {user}, or too deep",
                 hint="open it (chmod u+rwx) or remove its job (jumar jobs rm JOB), and try again in five minutes",
             )
+
+    def count_code(self, user: str, digest: str, size: int) -> None:
+        """Count uploaded code, or OverQuota: two uploads at once do not both fit into the same room."""
+        with self._counting:
+            if not self._code.counts(digest):
+                self.check(user, size)
+                self._code.uploaded(user, digest, size)
 
     def _unseen(self, user: str) -> str:
         with self._lock:

@@ -325,9 +325,10 @@ class Roster:
             return job_id in self._active
 
     def active_row(self, job_id: str) -> JobRow | None:
-        """A job that holds cards, as it was last written down; None for every other."""
-        with self._lock:
-            job = self._active.get(job_id)
+        """A job that holds cards, as it was last written down; None for every other.
+
+        Without the lock: who holds that may be looking at a disk, and an event loop asks this."""
+        job = self._active.get(job_id)
         return None if job is None else job.row
 
     def active(self) -> list[ActiveJob]:

@@ -668,7 +668,7 @@ def _count(tops: list[tuple[str, str]], connection: socket.socket) -> None:
         while waiting and time.monotonic() < give_up:
             place = waiting.pop()
             try:
-                taken += _count_folder(top, place, waiting, linked)
+                taken += _count_folder(top, place, waiting, linked, give_up)
             except FileNotFoundError:
                 # It was there a moment ago.
                 continue
@@ -677,7 +677,9 @@ def _count(tops: list[tuple[str, str]], connection: socket.socket) -> None:
     connection.send(json.dumps({"ok": True, "bytes": taken, "unseen": unseen}).encode())
 
 
-def _count_folder(top: int, place: str, waiting: list[str], linked: set[int]) -> int:
+def _count_folder(
+    top: int, place: str, waiting: list[str], linked: set[int], give_up: float
+) -> int:
     seen = open_below(top, place)
     try:
         handle = _reopened(seen, os.O_RDONLY | os.O_DIRECTORY)
@@ -687,6 +689,9 @@ def _count_folder(top: int, place: str, waiting: list[str], linked: set[int]) ->
     try:
         with os.scandir(handle) as entries:
             for entry in entries:
+                # One folder may have more in it than there is time for.
+                if time.monotonic() > give_up:
+                    break
                 with contextlib.suppress(FileNotFoundError):
                     found = entry.stat(follow_symlinks=False)
                     if stat.S_ISDIR(found.st_mode):

@@ -22,6 +22,7 @@ from jumar.errors import EngineFailed, JobFileNotFound, LogNotFound
 from jumar.launch.jobdir.browse import etag_of
 from jumar.launch.jobdir.files import WORK, JobDir
 from jumar.spec.records import FilePage, JobFile, LogFile, StagingRecord
+from jumar.spec.text import storable
 from jumar.store.staging.status import status_of
 
 _LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
@@ -161,17 +162,18 @@ class RootFiles(SharedFiles):
 
     def taken(self, job_id: str) -> Taken:
         """As its user counts it, with its /tmp."""
-        return self._counted(job_id, "size")
+        return self._counted(job_id, "size") if self._has_started(job_id) else Taken(0)
 
     def kept(self, job_id: str) -> Taken:
         """Caches of inputs and environments."""
+        if not self._has_started(job_id):
+            raise EngineFailed(f"job {job_id} has not started: nobody to count as")
         return self._counted(job_id, "kept")
 
     def _counted(self, job_id: str, op: str) -> Taken:
-        if not self._has_started(job_id):
-            return Taken(0)
         found = self._root.ask("files", job=job_id, op=op, paths=["."])
-        return Taken(int(found["bytes"]), str(found["unseen"]))
+        # Names need not be text, and this one is told to people.
+        return Taken(int(found["bytes"]), storable(str(found["unseen"])))
 
     def set_aside(self, job_id: str) -> None:
         """A note: only root can move the files."""

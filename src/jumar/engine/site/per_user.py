@@ -68,6 +68,9 @@ class PerUser:
             raise failed
         if asked != what or not is_done:
             raise NotYet(f"what is done as {user} takes longer")
+        # Somebody else who waited for the same has taken what was kept.
+        if deed.error is not None:
+            raise deed.error
 
     def _settle(self, user: str) -> None:
         """Let go of what has ended meanwhile; a failure is kept for whoever asked for it."""

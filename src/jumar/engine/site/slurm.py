@@ -215,9 +215,13 @@ class SiteSlurmEngine(SlurmEngine):
         for attempt in known:
             by_user.setdefault(self._names[attempt.job_id], []).append(attempt)
         for user, own in by_user.items():
-            # Nothing is known anew; what was is good still.
-            with contextlib.suppress(NotYet):
+            # Nothing is known anew; what was is good still, and what others' jobs tell is read.
+            try:
                 self._reads.do(user, "read", lambda own=own: self._read_all(own))
+            except NotYet:
+                continue
+            except (JumarError, OSError) as error:
+                logger.warning("what jobs of %s tell cannot be read: %s", user, error)
         return super().observe(known) + self._given_up(attempts)
 
     def _read_all(self, attempts: list[Attempt]) -> None:

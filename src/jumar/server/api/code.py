@@ -69,8 +69,15 @@ async def _receive(request: Request, site: Site, user: str, digest: str | None) 
         try:
             async for block in in_blocks(request.stream(), _BLOCK_BYTES):
                 await run_in_threadpool(incoming.write, block)
-            kept = await to_thread.run_sync(incoming.finish, limiter=_looking)
-            site.service.code.uploaded(user, incoming.size)
+            # What was declared may be less, and others of the same user may have come meanwhile.
+            found = incoming.digest
+            await run_in_threadpool(site.service.disk.count_code, user, found, incoming.size)
+            kept = ""
+            try:
+                kept = await to_thread.run_sync(incoming.finish, limiter=_looking)
+            finally:
+                if not kept:
+                    site.service.code.failed(found)
             return kept
         finally:
             incoming.close()

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
@@ -24,6 +25,8 @@ POLL_S = 0.1
 LONGEST_POLL_S = 0.2
 BEAT_S = 1.0
 """How often those who wait are woken although nothing came: they have other things to ask."""
+MOST_LOOKS = 1000
+"""In a second, at all logs together: each takes a thread for a moment."""
 _MANY = 50
 _MOST_PIECES = 8
 
@@ -173,8 +176,10 @@ def followed(site: Site, job_id: str, node: int, rank: int) -> Generator[Tail]:
 
 def _pause_s() -> float:
     """Between two looks at a log: where many follow, each is looked at less often."""
-    followers = sum(tail.followers for tail in _tails.values())
-    return min(LONGEST_POLL_S, POLL_S * max(1.0, followers / _MANY))
+    # Each has a follower at least: no more of them have to be asked until the longest pause is sure.
+    followers = sum(tail.followers for tail in islice(_tails.values(), 2 * _MANY))
+    pause_s = min(LONGEST_POLL_S, POLL_S * max(1.0, followers / _MANY))
+    return max(pause_s, len(_tails) / MOST_LOOKS)
 
 
 def log_event(text: str, start: int, end: int) -> bytes:
