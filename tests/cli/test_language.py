@@ -17,6 +17,7 @@ from tests.words.samples import latin_left
 import jumar.cli
 from jumar.cli import jobs, measure, output, show, staging_text
 from jumar.client import Client
+from jumar.client.events import LogChunk
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
@@ -93,8 +94,9 @@ class Measured:
         timed_out = {"state": JobState.TIMED_OUT, "started_at": 1.0, "finished_at": 61.0}
         return replace(failed("time-limit", {}), **timed_out, spec={"command": ["python", "a.py"]})
 
-    def logs(self, _job: str) -> list[bytes]:
-        return [b"".join(b"epoch %d/9\n" % number for number in (1, 2, 3))]
+    def follow(self, _job: str) -> list[LogChunk]:
+        text = "".join(f"epoch {number}/9\n" for number in (1, 2, 3))
+        return [LogChunk(text, 0, len(text))]
 
 
 def test_what_fits_into_a_segment_is_told_in_chinese(

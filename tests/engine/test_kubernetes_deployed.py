@@ -5,7 +5,6 @@ Pods are containers of podman. PostgreSQL is this machine's own."""
 
 import base64
 import json
-import os
 import secrets
 import shutil
 import subprocess
@@ -95,10 +94,10 @@ def site(
     home = tmp_path / "volume"
     home.mkdir()
     shutil.chown(home, USER, USER)
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        os.chmod(folder, 0o755)
     database, _, socket = postgres_url.partition("?host=")
-    os.chmod(socket, 0o755)
+    for folder in (tmp_path, *tmp_path.parents[:3], Path(socket)):
+        # Only more than before: one of them is the /tmp of all.
+        folder.chmod(folder.stat().st_mode | 0o055)
     plane, port = real_cluster.plane, free_port("")
     admin = plane.remote(NAMESPACE)
     for body in bodies():

@@ -254,7 +254,7 @@ def test_silent_uploads_hold_up_their_own_user_only(
     # What was begun is gone with its clients, and there is room again.
     monkeypatch.setattr(uploads, "PATIENCE_S", LIMIT_S)
     assert running.api("PUT", f"/code/{DIGEST}", body=TAR, user="bob").status == 204
-    wait_for(lambda: len(list(folder.iterdir())) == 2)
+    wait_for(lambda: {path.stem for path in folder.iterdir()} == {DIGEST})
 
 
 def test_a_silent_upload_is_ended_in_words_and_leaves_nothing(
