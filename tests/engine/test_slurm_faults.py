@@ -71,7 +71,7 @@ def test_a_controller_that_is_killed_loses_nothing(tmp_path: Path) -> None:
         engine = SlurmEngine(tmp_path, slurm=Slurm(cluster.environ), poll_s=0.2)
         attempt = make_attempt(tmp_path, WAIT, cards=())
         started(engine, attempt)
-        engine.observe([attempt])
+        wait_for(lambda: state(engine, attempt) is AttemptState.RUNNING, "it is seen to run")
         os.kill(cluster.pid("slurmctld"), signal.SIGKILL)
         try:
             assert state(engine, attempt) is AttemptState.RUNNING

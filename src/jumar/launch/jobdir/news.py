@@ -8,7 +8,7 @@ import errno
 import os
 import socket
 import time
-from typing import Any, Dict, NamedTuple, Optional, Union, cast
+from typing import Any, Dict, List, NamedTuple, Optional, Union, cast
 
 from jumar.launch.jobdir import safefile
 from jumar.launch.jobdir.claims import claimed_at
@@ -20,6 +20,7 @@ ENDINGS = frozenset({"succeeded", "failed", "stopped", "timed-out", "preempted",
 MOST_WORDS = 16384
 """Bytes that a supervisor may say about the end."""
 _MOST_SEEN = 512
+_MOST_START = 4096
 _MOST_REASON = 2000
 _MOST_READ = 65536
 
@@ -66,6 +67,17 @@ def reserve_result(directory: JobDir) -> None:
     """Take the disk space of the ending now: at the end the disk may be full. Twice is once."""
     safefile.reserve(directory.said, MOST_WORDS)
     safefile.reserve(directory.result, _MOST_SEEN)
+
+
+def reserve_start(directory: JobDir) -> None:
+    """Take the disk space of `write_start`: the first thing that ranks do may be to fill the disk."""
+    safefile.reserve(directory.ranks, _MOST_START)
+
+
+def write_start(directory: JobDir, pids: List[int], log_at: int) -> None:
+    """Let the engine see that the ranks run."""
+    start = {"started_at": time.time(), "pids": pids, "log_at": log_at}
+    safefile.write_reserved(directory.ranks, safefile.encode(start), durable=False)
 
 
 def words_of(ending: Ending) -> bytes:

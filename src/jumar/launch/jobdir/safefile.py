@@ -67,11 +67,11 @@ def reserve(path: str, count: int) -> None:
         os.close(handle)
 
 
-def write_reserved(path: str, data: bytes) -> None:
-    """Write the file, durably, into the space that was reserved for it."""
+def write_reserved(path: str, data: bytes, *, durable: bool = True) -> None:
+    """Write the file into the space that was reserved for it."""
     aside = _reserved(path)
     try:
-        _write(aside, data, 0, durable=True)
+        _write(aside, data, 0, durable=durable)
     except OSError as error:
         if error.errno not in (errno.ENXIO, errno.ELOOP, errno.EISDIR):
             raise

@@ -7,8 +7,15 @@ from typing import Dict, List, Optional, Sequence
 
 from jumar.launch import later
 from jumar.launch.faults import add_line
-from jumar.launch.jobdir.news import Ending, Journal, forget_keys, reserve_result
-from jumar.launch.jobdir.safefile import create_json, write_json
+from jumar.launch.jobdir.news import (
+    Ending,
+    Journal,
+    forget_keys,
+    reserve_result,
+    reserve_start,
+    write_start,
+)
+from jumar.launch.jobdir.safefile import create_json
 from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.node import progress
 from jumar.launch.node.given import Given
@@ -84,6 +91,7 @@ class Attempt(NodeRun):
         self._journal.hint()
         try:
             reserve_result(self._directory)
+            reserve_start(self._directory)
             os.makedirs(os.path.dirname(self._steps.log), exist_ok=True)
             verdict = self.run_node()
         except OSError as error:
@@ -243,16 +251,12 @@ class Attempt(NodeRun):
         try:
             # Before anybody is told that they run.
             beside.leave_for(self._directory, first.program)
-            write_json(
-                self._directory.ranks,
-                {
-                    "started_at": time.time(),
-                    "pids": list(pids.values()),
-                    "log_at": self._log_at,
-                },
-            )
         except OSError:
             # A full disk: the job may still end well.
+            self._journal.disk_full = True
+        try:
+            write_start(self._directory, list(pids.values()), self._log_at)
+        except OSError:
             self._journal.disk_full = True
         self._journal.add("ranks-started", ranks=len(pids))
         self._journal.hint()
