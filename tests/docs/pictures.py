@@ -16,9 +16,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.server.conftest import Running, serving
 from tests.server.test_browser import CHROMIUM
 
+from jumar.engine.local.planning import make_plan
 from jumar.server.api.alerts import keep_alerts
 from jumar.spec.devices import Card, CardRef, DeviceKind
+from jumar.spec.job import JobSpec
 from jumar.spec.metrics import Alert
+from jumar.spec.records import Plan
 from jumar.spec.states import AttemptState
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/images"
@@ -48,9 +51,16 @@ def lines(steps: int, rate: float, seed: int) -> str:
     return "".join(told)
 
 
+def local_plan(spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
+    """What a machine's own engine would say: the one that runs nothing says just that."""
+    directory = Path("/home/ann/.jumar/jobs/<id>")
+    return make_plan(spec, archive=archive, cards=None, directory=directory, can_look=False)
+
+
 def fill(running: Running) -> dict[str, str]:
     """Jobs in every state; their ids by name."""
     service = running.site.service
+    running.engine.plan = local_plan
     first = running.running_job("ann", name="resnet50-baseline", device="sim:2")
     running.log_path(first.id).write_text(lines(3600, 1.3, 2))
     (running.log_path(first.id).parents[2] / "out").mkdir()

@@ -120,6 +120,16 @@ def test_the_preview_says_what_runs_where_and_why_it_waits(running: Running) -> 
     assert running.api("GET", "/jobs").json["total"] == 1
 
 
+def test_a_chinese_form_speaks_chinese(running: Running) -> None:
+    bad = {"name": "x", "command": "", "time_limit": "soon", "environment": "no equals sign"}
+    for path in ("/submit/check?lang=zh", "/submit?lang=zh"):
+        page = unescape(post(running, path, **bad).text)
+        assert "未填写" in page
+        assert "“soon”不是时长；请写 90s、30m、1h30m 或 2d" in page
+        assert "“no equals sign”：请写 NAME=VALUE，每行一个" in page
+        assert "is missing" not in page
+
+
 def test_two_clicks_submit_one_job_and_a_bad_form_comes_back_as_it_was(running: Running) -> None:
     values = {**form_in(running.ask("GET", "/submit").text), "name": "twice", "command": "true"}
     first, second = post(running, "/submit", **values), post(running, "/submit", **values)

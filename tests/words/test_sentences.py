@@ -1,6 +1,7 @@
 """That lines of the command line are found in the table whatever values they have, and that the table holds
 no line that the code does not say."""
 
+import ast
 import re
 import string
 import tomllib
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import jumar
+from jumar.spec import array
+from jumar.spec.faults import _WORDS  # pyright: ignore[reportPrivateUsage]
 from jumar.words.sentences import spoken, table
 
 PARTS = tomllib.loads(files("jumar.words").joinpath("sentences.zh.toml").read_text("utf-8"))
@@ -69,6 +72,36 @@ def test_translations_have_the_same_values_and_are_chinese() -> None:
 def test_a_line_is_found_whatever_is_in_it(english: str, chinese: str) -> None:
     assert spoken(english, "zh") == chinese
     assert spoken(english, "en") == english
+
+
+def _said(message: ast.expr) -> str:
+    """A message as it may come out, whatever its values."""
+    if isinstance(message, ast.Constant):
+        return str(message.value)
+    assert isinstance(message, ast.JoinedStr)
+    parts: list[str] = []
+    for part in message.values:
+        if isinstance(part, ast.FormattedValue):
+            known = {"_HOW": array._HOW}  # pyright: ignore[reportPrivateUsage]
+            value = known.get(ast.unparse(part.value), "a")
+            parts.append(repr(value) if part.conversion == ord("r") else value)
+        else:
+            parts.append(_said(part))
+    return "".join(parts)
+
+
+def test_everything_that_can_be_wrong_with_a_job_is_said_in_chinese() -> None:
+    words = [
+        message.format(**dict.fromkeys(re.findall(r"\{(\w+)\}", message), "'a' or 'b'"))
+        for message in _WORDS.values()
+    ]
+    for path in (SOURCE / "spec").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "ValueError":
+                words.append(_said(node.args[0]))
+    assert len(words) > 50
+    assert [line for line in words if spoken(line, "zh") == line] == []
+    assert [line for line in words if spoken(f"job.yaml: field: {line}", "zh").isascii()] == []
 
 
 def test_a_text_of_somebody_else_is_passed_on_and_does_not_hang() -> None:

@@ -1,8 +1,8 @@
-"""Whole lines of the command line in the reader's language: errors, hints, notes, help.
+"""Whole lines in the reader's language, in the terminal and on pages: errors, hints, notes, plans, help.
 
 They are made in many rooms, also on the server, which does not know who will read them. So the finished
 English line is looked up: `no job {job}` in the table stands for any text in that place. A line that the
-table does not have stays English."""
+table does not have stays English; one that begins with a place (`job.yaml: name: …`) is looked up without it too."""
 
 import re
 import string
@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-# Errors may quote anything; a line of ours is short.
+# Errors may quote anything; a line of ours is short, and names few places.
 _LONGEST = 500
+_MOST_PLACES = 3
 
 
 def spoken(text: str, language: str) -> str:
@@ -47,13 +48,28 @@ def _expression(line: str) -> str:
 def _line(line: str, language: str) -> str:
     # Some lines are indented, some come after an empty one.
     bare = line.strip()
-    exact = table(language).get(bare)
-    if exact is not None:
-        return line.replace(bare, exact.format(), 1)
     if not bare or len(bare) > _LONGEST:
         return line
+    words = _known(bare, language) or _placed(bare, language)
+    return line if words is None else line.replace(bare, words, 1)
+
+
+def _placed(bare: str, language: str) -> str | None:
+    """A line that says where before it says what."""
+    places = bare.split(": ", _MOST_PLACES)
+    for count in range(1, len(places)):
+        words = _known(": ".join(places[count:]), language)
+        if words is not None:
+            return f"{': '.join(places[:count])}：{words}"
+    return None
+
+
+def _known(bare: str, language: str) -> str | None:
+    exact = table(language).get(bare)
+    if exact is not None:
+        return exact.format()
     for pattern, words in _patterns(language):
         found = pattern.fullmatch(bare)
         if found:
-            return line.replace(bare, words.format(**found.groupdict()), 1)
-    return line
+            return words.format(**found.groupdict())
+    return None

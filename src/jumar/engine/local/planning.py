@@ -110,10 +110,10 @@ def make_plan(
     if can_look:
         _check_command(spec, files)
     count = spec.device.count if spec.ranks == "device" else 1
-    where = "on this machine" if spec.image is None else f"in {spec.image} on this machine"
+    inside = "" if spec.image is None else f" in {spec.image}"
     return Plan(
         engine="local",
-        summary=f"{count} process{'es' if count > 1 else ''} {where}, holding {spec.device}",
+        summary=f"{count} process{'es' * (count > 1)}{inside} on this machine, holding {spec.device}",
         details=_details(spec, directory, count),
         notes=_notes(spec, limited),
     )

@@ -38,7 +38,7 @@ async def publish_now(
     try:
         made = await run_in_threadpool(publish, site, user, opened.id, wanted)
     except JumarError as error:
-        values = {"job": opened, "problem": f"{error.message}. {error.hint or ''}"}
+        values = {"job": opened, "problem": error}
         return render(request, "publish.html", values, user=user, status=error.status)
     assert made.repo is not None
     return RedirectResponse(f"/repos/model/{made.repo.owner}/{made.repo.name}", status_code=303)

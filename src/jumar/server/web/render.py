@@ -1,6 +1,7 @@
 """Templates to answers: the one place where pages are put together."""
 
 import hashlib
+import shlex
 import time
 from collections.abc import Mapping
 from functools import cache, partial
@@ -32,6 +33,7 @@ from jumar.spec.people import UserRecord
 from jumar.why.knowledge import texts
 from jumar.words.catalogue import catalogue
 from jumar.words.reasons import reason, recovery_sentence, state_name, waiting_sentence
+from jumar.words.sentences import spoken
 
 STATIC = Path(str(files("jumar.server.web").joinpath("static")))
 _YEAR_S = 365 * 24 * 3600
@@ -66,6 +68,7 @@ def render(
             alert_words=catalogue(t.language)["alert"],
             waiting_sentence=partial(waiting_sentence, language=t.language),
             state_name=partial(_state_name, language=t.language),
+            spoken=partial(spoken, language=t.language),
             card_names=card_names,
             **values,
         )
@@ -112,7 +115,7 @@ async def error_page(request: Request, error: JumarError) -> Response:
     title = titles.get(error.status, "error.title")
     if isinstance(error, DatabaseAway | DatabaseLost):
         title = "error.no_database"
-    # Messages are in English: readers of other languages are told what the code means.
+    # Not every message is in the table of translations: what the code means is told in any case.
     explained = catalogue(choose(request).language).get("error", {}).get(error.code)
     values = {"title": title, "error": error, "explained": explained}
     try:
@@ -142,6 +145,7 @@ def _templates() -> Environment:
     )
     environment.filters["coded"] = coded
     environment.filters["size"] = bytes_text
+    environment.filters["command"] = shlex.join
     known = cast("dict[str, Any]", environment.globals)
     known.update(static=_static_address, may_open=may_open)
     return environment

@@ -85,8 +85,8 @@ async def create(
         repo = await run_in_threadpool(make)
     except JumarError as error:
         found = await run_in_threadpool(search_repos, site, user, None, "", "")
-        values = {"repos": found, "kind": "", "search": "", "owner": "", "kinds": KINDS}
-        values["problem"] = f"{error.message}. {error.hint or ''}"
+        blank = {"kind": "", "search": "", "owner": ""}
+        values = {"repos": found, **blank, "kinds": KINDS, "problem": error}
         return render(request, "repos.html", values, user=user, status=error.status)
     return RedirectResponse(f"/repos/{repo.kind}/{repo.owner}/{repo.name}", status_code=303)
 

@@ -181,7 +181,6 @@ async def _page(
     catalogue = await run_in_threadpool(load_catalogue, site.stores.home)
     usual = {"instance": repo.name, "boot_file": "train.py", "revision": "main", "device": "cpu:1"}
     blank = dict.fromkeys(("model", "dataset", "parameters", "environment", "engine", "aim"), "")
-    problem = None if error is None else f"{error.message}. {error.hint or ''}"
     values = {
         "repo": repo,
         "models": models,
@@ -189,7 +188,7 @@ async def _page(
         # Those that can be chosen come first.
         "engines": sorted(catalogue.engines.values(), key=lambda one: not one.activate),
         "form": {**usual, **blank, **form},
-        "problem": problem,
+        "problem": error,
     }
     status = 200 if error is None else error.status
     return render(request, "training_form.html", values, user=user, status=status)
