@@ -18,14 +18,14 @@ from jumar.database.access import Database
 from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt
 from jumar.errors import JumarError
-from jumar.jobs import dependencies, ledger, observed
+from jumar.jobs import dependencies, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.deeds import Deeds
 from jumar.jobs.draining import MAINTENANCE, Draining
 from jumar.jobs.engines import Engines
 from jumar.jobs.foreign import REAL, Foreign
 from jumar.jobs.limits import Limits
-from jumar.jobs.notes import Notes
+from jumar.jobs.observed import Notes, is_news
 from jumar.jobs.results import Results
 from jumar.jobs.roster import ActiveJob, Roster, Snapshot, pool_of
 from jumar.jobs.rows import JobRow, Standing
@@ -257,7 +257,7 @@ class Conductor:
                 self._deeds.hindered.corrected,
                 self._engines.observe(job.attempt for job in active),
             )
-            if seen.state.is_final or observed.is_news(rows[seen.job_id], seen)
+            if seen.state.is_final or is_news(rows[seen.job_id], seen)
         ]
         if news:
             self._notes.write(news)

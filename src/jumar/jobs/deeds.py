@@ -8,9 +8,8 @@ from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, Observation
 from jumar.errors import JumarError
 from jumar.jobs.engines import Engines
-from jumar.jobs.hindered import QUEUE_LIMIT_S, START_LIMIT_S, Hindered
 from jumar.jobs.observed import refused
-from jumar.jobs.patience import Patience
+from jumar.jobs.patience import QUEUE_LIMIT_S, START_LIMIT_S, Hindered, Patience
 from jumar.jobs.roster import ActiveJob
 from jumar.jobs.rows import JobRow
 from jumar.spec.states import AttemptState, JobState

@@ -14,7 +14,7 @@ from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import EngineFailed
 from jumar.jobs import deeds, patience
-from jumar.jobs.hindered import Hindered
+from jumar.jobs.patience import Hindered
 from jumar.jobs.service import JobService
 from jumar.launch.jobdir.trouble import Trouble
 from jumar.spec.causes import Cause
