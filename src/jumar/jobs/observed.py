@@ -26,7 +26,6 @@ from jumar.database.tables import jobs
 from jumar.engine.base import Attempt, Observation
 from jumar.errors import JumarError
 from jumar.jobs.ledger import attempts_of, find_job, record_use, step, write_attempt
-from jumar.jobs.lifecycle import job_after
 from jumar.jobs.roster import Roster
 from jumar.jobs.rows import JobRow, because, cards_json
 from jumar.launch import blame
@@ -34,7 +33,7 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.news import Journal
 from jumar.spec.causes import ENDED, Cause
 from jumar.spec.records import AttemptRecord
-from jumar.spec.states import AttemptState, JobState
+from jumar.spec.states import AttemptState, JobState, job_after
 from jumar.words.reasons import retry_sentence
 
 log = logging.getLogger(__name__)
