@@ -7,7 +7,7 @@
 | in any way | the time limit | the same |
 | in any way | the platform (preempted) | goes back in line, in the same segment; no retry is used |
 | in any way | a user | is stopped, whatever else was asked |
-| with anything else | nobody | is tried again where that was not the script's fault (`blame`), or has retries |
+| with anything else | nobody | is tried again where that was not the script's fault (`whose`), or has retries |
 
 Two segments in a row without a new checkpoint end the job: it would go on for ever."""
 
@@ -28,9 +28,9 @@ from jumar.errors import JumarError
 from jumar.jobs.ledger import attempts_of, find_job, record_use, step, write_attempt
 from jumar.jobs.roster import Roster
 from jumar.jobs.rows import JobRow, because, cards_json
-from jumar.launch import blame
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.news import Journal
+from jumar.launch.verdict import FAULTS, whose
 from jumar.spec.causes import ENDED, Cause
 from jumar.spec.records import AttemptRecord
 from jumar.spec.states import AttemptState, JobState, job_after
@@ -107,7 +107,7 @@ def _end_attempt(connection: Connection, row: JobRow, seen: Observation, now: fl
         noticed_at=now,
         exit_code=seen.exit_code,
         tail=seen.tail,
-        whose=blame.whose(seen.state, seen.cause, seen.tail),
+        whose=whose(seen.state, seen.cause, seen.tail),
         saved=seen.saved,
         advanced=seen.advanced,
         **why,
@@ -141,7 +141,7 @@ def _end_job(
     if seen.state is AttemptState.TIMED_OUT:
         after, why = _after_segment(row, seen, after, why, changes)
     if after is JobState.QUEUED:
-        if last.whose in blame.FAULTS:
+        if last.whose in FAULTS:
             changes["avoids"] = cards_json(last.cards)
         reason = retry_sentence(row.attempt, seen.state, why["reason"] or "", "en")
         again = because(seen.cause, {**seen.values, ENDED: seen.state}, reason)
@@ -176,12 +176,12 @@ def _after_segment(
 def _retries_left(row: JobRow, tries: tuple[AttemptRecord, ...]) -> int:
     """How often it may still be tried after an end like that of its last attempt."""
     failed = [one for one in tries if one.whose is not None]
-    if tries[-1].whose not in blame.FAULTS:
+    if tries[-1].whose not in FAULTS:
         return row.spec.retries + 1 - len(failed)
     # Only those since it last came further: over months any machine has its faults.
     count = 0
     for one in reversed(tries):
-        count += one.whose in blame.FAULTS
+        count += one.whose in FAULTS
         if one.advanced:
             break
     return max(row.spec.fault_retries, row.spec.retries) + 1 - count
