@@ -97,7 +97,8 @@ class LocalEngine:
         """How the job would run; raises SubmitRefused when it never could."""
         spec = self._mounts.placed(spec)
         self._stages.check(spec, user)
-        self._containers.check(spec)
+        if spec.image is not None:
+            self._containers.check(spec)
         directory = self._home / "jobs" / "<id>"
         plan = make_plan(spec, archive=archive, cards=self.cards(), directory=directory)
         owner = self._stages.stores.owner
@@ -125,7 +126,9 @@ class LocalEngine:
             staging=self._stages.prepare(attempt, directory),
             idle_limit_s=self._idle_limit_s,
             mounts=self._mounts,
-            container=self._containers.request(attempt.spec, attempt.card_ids),
+            container=None
+            if attempt.spec.image is None
+            else self._containers.request(attempt.spec, attempt.card_ids),
             network=self._network,
         )
         self._starter.start(directory)
