@@ -24,8 +24,8 @@ from jumar.errors import (
     TooLarge,
 )
 from jumar.jobs import finding, ledger, patience, results
-from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
+from jumar.jobs.submitting import Limits
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec

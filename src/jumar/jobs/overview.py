@@ -13,7 +13,6 @@ from jumar.jobs import finding, ledger
 from jumar.jobs.draining import Draining
 from jumar.jobs.engines import Engines
 from jumar.jobs.finding import PageQuery, checked_tags, popular_tags, set_tags
-from jumar.jobs.limits import Limits
 from jumar.jobs.roster import Roster, would_be_queued
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.forecast import (
@@ -26,6 +25,7 @@ from jumar.jobs.scheduling.forecast import (
 from jumar.jobs.scheduling.records import Pool, QueuedJob
 from jumar.jobs.scheduling.use import day_of
 from jumar.jobs.share import report, used_by
+from jumar.jobs.submitting import Limits
 from jumar.spec.job import JobSpec
 from jumar.spec.records import CardUse, JobPage, JobSummary, Waiting
 from jumar.spec.shares import ShareReport

@@ -36,7 +36,6 @@ from jumar.jobs.going_on import GoingOn
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.holds import Holds
-from jumar.jobs.limits import Limits
 from jumar.jobs.overview import Overview
 from jumar.jobs.quotas import Quotas
 from jumar.jobs.recovery import Recovery
@@ -46,7 +45,7 @@ from jumar.jobs.retention import Retention
 from jumar.jobs.rows import JobRow
 from jumar.jobs.sampling import Sampler
 from jumar.jobs.scheduling.use import DAY_S
-from jumar.jobs.submitting import Submissions
+from jumar.jobs.submitting import Limits, Submissions
 from jumar.jobs.sweep import OnWarning, Sweep, SweepPlan
 from jumar.jobs.templates import Templates
 from jumar.spec.causes import Cause
