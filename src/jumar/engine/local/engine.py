@@ -21,7 +21,7 @@ from jumar.engine.shared import stopping
 from jumar.engine.shared.files import CardFacts, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
-from jumar.engine.shared.observing import Observer
+from jumar.engine.shared.observing import Observer, with_results
 from jumar.errors import JumarError
 from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
@@ -142,17 +142,7 @@ class LocalEngine:
         self._starter.reap()
         attempts = tuple(attempts)
         seen = self._observer.look(attempts)
-        return [self._with_results(*pair) for pair in zip(attempts, seen, strict=True)]
-
-    def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
-        if not seen.state.is_final or not attempt.spec.sends_results:
-            return seen
-        try:
-            record = self.staging(attempt)
-        except OSError:
-            # Not known now: what may be unsent is looked after until it is known.
-            return replace(seen, not_uploaded=True)
-        return replace(seen, not_uploaded=record is not None and record.has_unsent)
+        return [with_results(*pair, self.staging) for pair in zip(attempts, seen, strict=True)]
 
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """As the attempt's status file tells it."""
