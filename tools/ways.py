@@ -59,7 +59,7 @@ def watch(root, out):
         if key in seen or caller is not None and (is_import(caller) or is_round(caller, root)):
             return
         seen.add(key)
-        words = str(os.getpid()), threading.current_thread().name, came, code.co_filename[len(root):], code.co_qualname
+        words = str(os.getpid()), threading.current_thread().name, came, code.co_filename[len(root):], getattr(code, "co_qualname", code.co_name)
         into = os.open(out + "/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         os.write(into, ("\\t".join(words) + "\\n").encode())
         os.close(into)
