@@ -309,7 +309,7 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
 
     def _has(self, path: str) -> bool:
         try:
-            self._json(Call(method="HEAD", path=path, repeatable=True))
+            self._ask("HEAD", path)
         except NotFound:
             return False
         return True
@@ -329,19 +329,15 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
 
     def server(self) -> ServerInfo:
         """Which server this is."""
-        return decode(ServerInfo, self._json(Call(method="GET", path="/server", repeatable=True)))
+        return decode(ServerInfo, self._ask("GET", "/server"))
 
     def images(self) -> tuple[ImageRecord, ...]:
         """The images that jobs may name."""
-        return decode(
-            tuple[ImageRecord, ...], self._json(Call(method="GET", path="/images", repeatable=True))
-        )
+        return decode(tuple[ImageRecord, ...], self._ask("GET", "/images"))
 
     def cards(self) -> tuple[CardUse, ...]:
         """All cards and who holds them."""
-        return decode(
-            tuple[CardUse, ...], self._json(Call(method="GET", path="/cards", repeatable=True))
-        )
+        return decode(tuple[CardUse, ...], self._ask("GET", "/cards"))
 
     # backup, restore, repair: for admins
 
