@@ -59,7 +59,7 @@ def test_commands_that_show_no_job_load_neither_words_nor_records(
     arguments: tuple[str, ...],
 ) -> None:
     loaded = imported_by(*arguments, environment=dict(os.environ))
-    assert loaded.isdisjoint({"jumar.words.catalogue", "jumar.spec.causes", "jumar.spec.records"})
+    assert loaded.isdisjoint({"jumar.words.reasons", "jumar.spec.causes", "jumar.spec.records"})
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("jobs",)], ids=" ".join)

@@ -21,7 +21,7 @@ from jumar.client.events import LogChunk
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
-from jumar.words.catalogue import catalogue
+from jumar.words.reasons import catalogue
 
 CHINESE = catalogue("zh")["terminal"]
 # The same in every language.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jumar.cli.data_news import data_news
+from jumar.cli.follow import data_news
 from jumar.cli.staging_text import staging_facts
 from jumar.spec.records import Carried, JobRecord, StagingRecord
 from jumar.spec.states import FINAL, JobState

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from jumar.cli.follow import log_to, print_log
-from jumar.cli.wait_news import WaitNews
+from jumar.cli.follow import WaitNews, log_to, print_log
 from jumar.client import Client, LogChunk, StateChange
 from jumar.errors import ServerUnreachable
 from jumar.spec.records import Waiting
@@ -58,7 +57,7 @@ class Server:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jumar.cli.wait_news._NOTICED_S", 0.01)
+    monkeypatch.setattr("jumar.cli.follow._NOTICED_S", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
@@ -95,7 +94,7 @@ def test_a_job_that_starts_within_a_second_is_not_asked_about() -> None:
 def test_a_start_that_is_stuck_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("jumar.cli.wait_news._SLOW_START_S", 0.0)
+    monkeypatch.setattr("jumar.cli.follow._SLOW_START_S", 0.0)
     server = Server(STARTS)
     with WaitNews(server.client, "k7x2m9q4tb") as waits:
         waits.state(JobState.QUEUED)

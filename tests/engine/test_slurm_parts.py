@@ -33,8 +33,7 @@ from jumar.launch.slurm.ended import PUT_BACK, down_nodes, why_ended, why_in_log
 from jumar.launch.slurm.node import own_cards, own_container
 from jumar.spec.document import validate_spec
 from jumar.spec.states import AttemptState
-from jumar.words.catalogue import catalogue
-from jumar.words.reasons import cause_sentence
+from jumar.words.reasons import catalogue, cause_sentence
 
 NOWHERE = Slurm({"PATH": "/nonexistent"})
 SHOWN = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.jobs.test_service import Platform
 
 from jumar.errors import Conflict, JobNotFound, KeyReused, TooManyJobs
-from jumar.jobs.limits import Limits
+from jumar.jobs.submitting import Limits
 from jumar.spec.array import MOST_ELEMENTS, JobArray
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec

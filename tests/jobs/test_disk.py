@@ -21,8 +21,8 @@ from jumar.engine.site.asking import Root
 from jumar.engine.site.files import RootFiles
 from jumar.errors import EngineFailed, OverQuota
 from jumar.jobs.disk import DiskUse
-from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
+from jumar.jobs.submitting import Limits
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 

@@ -16,8 +16,8 @@ from jumar.engine.slurm.observing import submitted_file
 from jumar.errors import BadInput, EngineFailed, KeyReused, SubmitRefused
 from jumar.jobs.engines import Engines
 from jumar.jobs.folders import read_folders
-from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
+from jumar.jobs.submitting import Limits
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.news import Ending, write_ending
 from jumar.launch.jobdir.safefile import write_json

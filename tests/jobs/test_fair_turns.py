@@ -14,8 +14,8 @@ from jumar.database.access import open_database
 from jumar.database.tables import users
 from jumar.errors import BadInput, Conflict, HomeUnusable, JumarError, NotFound, TooManyJobs
 from jumar.jobs import ledger
-from jumar.jobs.limits import Limits
 from jumar.jobs.scheduling.use import EXPECTED_S
+from jumar.jobs.submitting import Limits
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord
 from jumar.spec.shares import ShareLine

@@ -16,8 +16,8 @@ from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine
 from jumar.engine.shared.files import Stages
 from jumar.errors import SubmitRefused
-from jumar.jobs.limits import TimeLimits
 from jumar.jobs.service import JobService
+from jumar.jobs.submitting import TimeLimits
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec

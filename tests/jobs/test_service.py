@@ -24,14 +24,13 @@ from jumar.errors import (
     TooLarge,
 )
 from jumar.jobs import finding, ledger, patience, results
-from jumar.jobs.lifecycle import STEPS, check_step
-from jumar.jobs.limits import Limits
 from jumar.jobs.service import JobService
+from jumar.jobs.submitting import Limits
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord, StagingRecord
-from jumar.spec.states import FINAL, AttemptState, JobState
+from jumar.spec.states import FINAL, STEPS, AttemptState, JobState, check_step
 
 CARDS = tuple(Card(DeviceKind.SIM, number) for number in range(8))
 S = JobState

@@ -15,7 +15,7 @@ from jumar.launch.ascend.ranktable import (
     wait_for_table,
 )
 from jumar.launch.ascend.ranktable.make import NodeDevice
-from jumar.launch.ascend.ranktable.podenv import Pod, pod_variables, render, write_pod_env
+from jumar.launch.prepare.platform_files import Pod, pod_variables, render, write_pod_env
 
 
 def part(node: int) -> RankTable:

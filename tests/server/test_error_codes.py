@@ -11,7 +11,7 @@ from tests.server.conftest import Running
 import jumar
 from jumar import Client, errors
 from jumar.errors import CODES, JumarError
-from jumar.words.catalogue import catalogue
+from jumar.words.reasons import catalogue
 
 SOURCE = Path(jumar.__file__).parent
 PAGE = SOURCE.parents[1] / "docs" / "reference" / "api.md"

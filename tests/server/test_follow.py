@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.conftest import Event, Running, events, wait_for
 
-from jumar.server.api import tails
+from jumar.server.api import follow
 from jumar.server.api.open_log import Decoder
 from jumar.spec.states import AttemptState, JobState
 
@@ -169,13 +169,13 @@ def test_who_asks_for_what_is_not_written_yet_keeps_nobody_from_the_log(running:
 
 
 def test_however_many_logs_are_followed_looking_at_them_has_a_limit(running: Running) -> None:
-    pause_s: Callable[[], float] = vars(tails)["_pause_s"]
+    pause_s: Callable[[], float] = vars(follow)["_pause_s"]
     with ExitStack() as stack:
-        stack.enter_context(tails.followed(running.site, "one", 0, 0))
-        assert pause_s() == tails.POLL_S
+        stack.enter_context(follow.followed(running.site, "one", 0, 0))
+        assert pause_s() == follow.POLL_S
         for number in range(5000):
-            stack.enter_context(tails.followed(running.site, f"job{number}", 0, 0))
-        assert 5000 / pause_s() <= tails.MOST_LOOKS
+            stack.enter_context(follow.followed(running.site, f"job{number}", 0, 0))
+        assert 5000 / pause_s() <= follow.MOST_LOOKS
 
 
 def test_following_the_tail_begins_some_lines_before_the_end(running: Running) -> None:

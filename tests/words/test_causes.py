@@ -14,8 +14,15 @@ from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Form, Wait, best_
 from jumar.spec.records import JobSummary, Waiting, WaitPart
 from jumar.spec.states import AttemptState, JobState
 from jumar.words import language
-from jumar.words.catalogue import LANGUAGES, catalogue, templates
-from jumar.words.reasons import cause_sentence, reason, state_name, waiting_sentence
+from jumar.words.reasons import (
+    LANGUAGES,
+    catalogue,
+    cause_sentence,
+    reason,
+    state_name,
+    templates,
+    waiting_sentence,
+)
 
 SOURCE = Path(jumar.__file__).parent
 # What a phrase of the language stands for.

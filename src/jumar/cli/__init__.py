@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any, cast
 
-from jumar.launch.processes.standard_files import open_closed_files
+from jumar.launch.__main__ import open_closed_files
 
 
 def main() -> None:

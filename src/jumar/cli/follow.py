@@ -1,20 +1,34 @@
-"""Printing a job's log as it comes, and how the job ended. Used by run, rerun and logs."""
+"""Printing a job's log as it comes, and how the job ended. Used by run, rerun and logs.
+
+Where the log is silent, stderr says why: what the job waits for, and how far its data is."""
 
 import sys
-from collections.abc import Callable
-from typing import TextIO
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TextIO
 
-from jumar.cli.data_news import data_told
-from jumar.cli.output import LogFilter, note, print_json, span
-from jumar.cli.wait_news import WaitNews
+from jumar.cli.output import LogFilter, clock, note, print_json, readable_line, span
+from jumar.cli.staging_text import away_text, progress_text
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
+from jumar.errors import JumarError
 from jumar.spec.array import JobArray
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
+from jumar.spec.urls import is_remote
 from jumar.words import language
-from jumar.words.reasons import reason, state_name, told
+from jumar.words.reasons import reason, state_name, told, waiting_sentence
 
 Write = Callable[[str], None]
+
+_DATA_NEWS_EVERY_S = 1.0
+_CLEAR = "\r\033[K"
+_NOTICED_S = 1.0
+"""A shorter wait is part of starting, and not worth a word."""
+_SLOW_START_S = 30.0
+"""A job whose turn has come waits for nothing but the machine: a busy one may take a while."""
 
 
 def log_to(stream: TextIO) -> Write:
@@ -135,3 +149,126 @@ def summarise(job: JobRecord) -> None:
         note("last lines:")
         note("\n".join(f"  {line}" for line in last.tail.rstrip("\n").splitlines()))
     note(f"log: {job.directory}/logs")
+
+
+@contextmanager
+def data_told(client: Client, job: JobRecord) -> Generator[None]:
+    """Show how far its data is until the job is over; jobs without remote data cause no requests."""
+    if not _has_remote_data(job):
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_tell_data, args=(client, job.id, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _has_remote_data(job: JobRecord) -> bool:
+    places = [*job.spec["inputs"].values(), *job.spec["outputs"].values(), job.spec.get("ckpt")]
+    return any(is_remote(place) for place in places if place)
+
+
+def _tell_data(client: Client, job_id: str, over: threading.Event) -> None:
+    told, live = "", sys.stderr.isatty()
+    while not over.wait(_DATA_NEWS_EVERY_S):
+        try:
+            job = client.get(job_id)
+        except JumarError:
+            # Whoever follows the log reports that.
+            continue
+        what, progress = data_news(job)
+        if live and (what or told):
+            # The cursor stays at the start of the line, so that the log overwrites it.
+            print(
+                f"{_CLEAR}{readable_line(what + progress)}\r", end="", file=sys.stderr, flush=True
+            )
+        elif what and what != told:
+            note(what)
+        told = what
+    if live and told:
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
+
+
+def data_news(job: JobRecord) -> tuple[str, str]:
+    """What is being done, and its progress."""
+    record = job.staging
+    if record is None or job.state.is_final:
+        return "", ""
+    sides = {
+        "bringing": ("fetching inputs", record.inputs),
+        "sending": ("sending results", record.outputs),
+    }
+    what, part = sides.get(record.phase, ("", None))
+    if what and record.error:
+        return f"{what}: {away_text(record.error)}; trying again", ""
+    return what, f": {progress_text(part)}" if part is not None and part.total_files else ""
+
+
+class WaitNews:
+    """Told of each state of the job, it says beside the log why the job waits: once, and only if it has to."""
+
+    def __init__(self, client: Client, job: str) -> None:
+        self._client, self._job = client, job
+        self._state: JobState | None = None
+        self._said: set[JobState] = set()
+        self._moved_on = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def state(self, state: JobState) -> None:
+        """The job is in this state now."""
+        if state is self._state:
+            return
+        self._leave()
+        self._state = state
+        if state in (JobState.QUEUED, JobState.STARTING) and state not in self._said:
+            self._moved_on.clear()
+            self._thread = threading.Thread(target=self._watch, args=(state,), daemon=True)
+            self._thread.start()
+
+    def _leave(self) -> None:
+        self._moved_on.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self, state: JobState) -> None:
+        began = time.monotonic()
+        while not self._moved_on.wait(_NOTICED_S):
+            try:
+                job = self._client.get(self._job)
+            except JumarError:
+                # Whoever follows the log tells of that.
+                continue
+            slow = time.monotonic() - began > _SLOW_START_S
+            why = _why(job, slow=slow) if job.state is state else None
+            if why is not None and not self._moved_on.is_set():
+                note(told(language(), "waiting", why=why))
+                self._said.add(state)
+                return
+
+
+def _why(job: JobRecord, *, slow: bool) -> str | None:
+    """What keeps it in the queue, or from being started; None where that is not worth a word."""
+    if job.state is JobState.STARTING:
+        return reason(job, language())
+    waiting = job.waiting
+    if waiting is None or (waiting.cause == "starts" and not slow):
+        return None
+    start = waiting.expected_start
+    expected = None if start is None or waiting.cause == "starts" else clock(start)
+    return waiting_sentence(waiting, language(), expected=expected)

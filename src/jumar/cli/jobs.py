@@ -24,8 +24,7 @@ from jumar.spec.array import spans
 from jumar.spec.records import JobSummary
 from jumar.spec.states import FINAL, JobState
 from jumar.words import language
-from jumar.words.catalogue import phrase
-from jumar.words.reasons import reason
+from jumar.words.reasons import phrase, reason
 
 _RECENT = 10
 _MOST_OPEN = 500

@@ -152,7 +152,7 @@ def local(text: str) -> str:
     English is the key."""
     if language() == "en":
         return text
-    from jumar.words.catalogue import catalogue
+    from jumar.words.reasons import catalogue
 
     return str(catalogue(language())["terminal"].get(text, text))
 

@@ -10,10 +10,9 @@ import click
 
 from jumar.cli.beside_terminal import run_beside
 from jumar.cli.connect import connect, connected
-from jumar.cli.follow import summarise
+from jumar.cli.follow import WaitNews, summarise
 from jumar.cli.job_values import with_local_defaults
 from jumar.cli.output import note
-from jumar.cli.wait_news import WaitNews
 from jumar.client import Client
 from jumar.errors import BadInput, JumarError
 from jumar.spec.records import JobRecord

@@ -23,8 +23,14 @@ from jumar.spec.devices import card_names
 from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState
 from jumar.words import language
-from jumar.words.catalogue import catalogue
-from jumar.words.reasons import reason, recovery_sentence, state_name, told, waiting_sentence
+from jumar.words.reasons import (
+    catalogue,
+    reason,
+    recovery_sentence,
+    state_name,
+    told,
+    waiting_sentence,
+)
 
 _COLOURS = {JobState.QUEUED: "yellow", JobState.SUCCEEDED: "green"}
 _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})

@@ -12,7 +12,7 @@ from jumar.cli.output import local, print_json, readable_line, say
 from jumar.errors import BadInput
 from jumar.spec.verdicts import Evidence, Verdict
 from jumar.words import language
-from jumar.words.catalogue import phrase
+from jumar.words.reasons import phrase
 
 
 @click.command()

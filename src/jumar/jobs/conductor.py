@@ -18,19 +18,18 @@ from jumar.database.access import Database
 from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt
 from jumar.errors import JumarError
-from jumar.jobs import dependencies, ledger, observed
+from jumar.jobs import dependencies, ledger
 from jumar.jobs.archives import CodeArchives
-from jumar.jobs.deeds import Deeds
 from jumar.jobs.draining import MAINTENANCE, Draining
-from jumar.jobs.engines import Engines
+from jumar.jobs.engines import Deeds, Engines
 from jumar.jobs.foreign import REAL, Foreign
-from jumar.jobs.limits import Limits
-from jumar.jobs.notes import Notes
+from jumar.jobs.observed import Notes, is_news
 from jumar.jobs.results import Results
 from jumar.jobs.roster import ActiveJob, Roster, Snapshot, pool_of
 from jumar.jobs.rows import JobRow, Standing
 from jumar.jobs.scheduling.records import Start
 from jumar.jobs.scheduling.schedule import Decision, decide
+from jumar.jobs.submitting import Limits
 from jumar.spec.causes import Values
 from jumar.spec.devices import CardRef
 from jumar.spec.fields import ArchivedCode
@@ -100,8 +99,7 @@ class Conductor:
 
     def begin_anew(self, standing: Standing) -> None:
         """Forget all that is in memory: the database has other rows now. Only while it is held."""
-        self._deeds.unstarted.clear()
-        self._deeds.hindered.clear()
+        self._deeds.clear()
         self._results.clear()
         self.roster.clear()
         self._take(standing)
@@ -251,13 +249,9 @@ class Conductor:
         rows = {job.row.id: job.row for job in active}
         if not rows:
             return
+        seen_now = self._deeds.observe(job.attempt for job in active)
         news = [
-            self._deeds.patience.corrected(seen)
-            for seen in map(
-                self._deeds.hindered.corrected,
-                self._engines.observe(job.attempt for job in active),
-            )
-            if seen.state.is_final or observed.is_news(rows[seen.job_id], seen)
+            seen for seen in seen_now if seen.state.is_final or is_news(rows[seen.job_id], seen)
         ]
         if news:
             self._notes.write(news)

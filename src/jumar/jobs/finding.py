@@ -2,23 +2,27 @@
 or a name, which belongs to its user.
 
 One's own jobs come first. Those of others are found by their id; by its beginning, or by the name
-of their user, only for who may see all jobs."""
+of their user, only for who may see all jobs. Tags are words that people put on jobs to find them again."""
 
 import re
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from sqlalchemy import Column, ColumnElement, Connection, func, select
+from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, select
 from sqlalchemy.sql import Select
 
 from jumar.database.tables import job_tags, jobs
 from jumar.errors import BadInput, JobNotFound
 from jumar.jobs.ledger import ID_LENGTH
 from jumar.jobs.rows import job_summary
-from jumar.jobs.tags import tags_of
 from jumar.spec.records import JobSummary
 from jumar.spec.states import JobSort, JobState
+
+_MOST_TAGS = 16
+_TAG = re.compile(r"[\w][\w.:+-]{0,31}")
+_TAG_RULE = "a tag has 1 to 32 letters, digits and . : + - _, and begins with a letter or digit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,3 +222,39 @@ def _others_hint(connection: Connection, job: str) -> str | None:
 
 def _no_job(job: str, *, hint: str | None = None) -> JobNotFound:
     return JobNotFound(f"no job {job[:200]!r}", hint=hint or "list them with: jumar jobs --all")
+
+
+def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Each once, in order; BadInput."""
+    found = tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
+    for tag in found:
+        if not _TAG.fullmatch(tag):
+            raise BadInput(f"{tag[:64]!r} is not a tag", hint=_TAG_RULE)
+    if len(found) > _MOST_TAGS:
+        raise BadInput(f"a job has at most {_MOST_TAGS} tags, not {len(found)}")
+    return tuple(sorted(found))
+
+
+def set_tags(connection: Connection, job_id: str, tags: Sequence[str]) -> None:
+    """These, in place of those that it had."""
+    connection.execute(delete(job_tags).where(job_tags.c.job_id == job_id))
+    if tags:
+        connection.execute(insert(job_tags), [{"job_id": job_id, "tag": tag} for tag in tags])
+
+
+def tags_of(connection: Connection, job_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The tags of each job that has some."""
+    found: dict[str, list[str]] = {}
+    wanted = job_tags.c.job_id.in_(job_ids)
+    for row in connection.execute(select(job_tags).where(wanted).order_by(job_tags.c.tag)):
+        found.setdefault(row.job_id, []).append(row.tag)
+    return {job_id: tuple(tags) for job_id, tags in found.items()}
+
+
+def popular_tags(connection: Connection, user: str | None, limit: int) -> tuple[str, ...]:
+    """The tags that are on most jobs, of one user or of all."""
+    number = func.count().label("number")
+    query = select(job_tags.c.tag).group_by(job_tags.c.tag).order_by(number.desc(), job_tags.c.tag)
+    if user is not None:
+        query = query.join(jobs, jobs.c.id == job_tags.c.job_id).where(jobs.c.user == user)
+    return tuple(connection.execute(query.limit(limit)).scalars())

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from jumar.engine.files import JobFiles
 from jumar.engine.modelarts import memory
 from jumar.engine.slurm.observing import is_away
-from jumar.jobs.lifecycle import job_after
 from jumar.launch.jobdir.claims import Census
 from jumar.launch.jobdir.files import JobDir, has_ranks
 from jumar.launch.jobdir.news import Ending, read_ending
@@ -24,7 +23,7 @@ from jumar.spec.devices import LOCAL_NODE, CardRef
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord
 from jumar.spec.repairs import LeftFolder
-from jumar.spec.states import AttemptState, JobState
+from jumar.spec.states import AttemptState, JobState, job_after
 from jumar.spec.text import storable
 
 _ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar")

@@ -34,8 +34,6 @@ class GoingOn:
 
     def added(self, job_id: str, attempts: tuple[AttemptRecord, ...]) -> tuple[AttemptRecord, ...]:
         """The attempts, each after the first with what it cost to go on."""
-        if len(attempts) < 2:
-            return attempts
         told = self._all_told(job_id, [one.number for one in attempts[-_LAST:]])
         later: list[AttemptRecord] = []
         for before, after in pairwise(attempts):

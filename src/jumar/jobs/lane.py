@@ -12,8 +12,8 @@ from functools import partial
 from jumar.database.complaints import Complaints
 from jumar.engine.base import Attempt, Engine, Observation
 from jumar.errors import JumarError
-from jumar.jobs.hindered import QUEUE_LIMIT_S, Hindered
 from jumar.jobs.observed import refused
+from jumar.jobs.patience import QUEUE_LIMIT_S, Hindered
 from jumar.spec.states import AttemptState
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,6 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 from jumar.database.access import Database
 from jumar.database.tables import attempts, card_use, job_tags, jobs
 from jumar.errors import JobEnded, JobNotFound, KeyReused, TooManyJobs
-from jumar.jobs.lifecycle import check_step
 from jumar.jobs.rows import JobRow, Standing, attempt_record, because, cards_json, job_row
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.jobs.scheduling.use import Owner, PastUse, by_day
@@ -22,7 +21,7 @@ from jumar.spec.causes import Cause, Values
 from jumar.spec.devices import CardRef
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord
-from jumar.spec.states import ACTIVE, AttemptState, JobState
+from jumar.spec.states import ACTIVE, AttemptState, JobState, check_step
 
 # Made once: putting a statement together costs more than running it.
 _ADD_JOB = insert(jobs).returning(jobs.c.seq)

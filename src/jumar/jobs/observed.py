@@ -7,26 +7,38 @@
 | in any way | the time limit | the same |
 | in any way | the platform (preempted) | goes back in line, in the same segment; no retry is used |
 | in any way | a user | is stopped, whatever else was asked |
-| with anything else | nobody | is tried again where that was not the script's fault (`blame`), or has retries |
+| with anything else | nobody | is tried again where that was not the script's fault (`whose`), or has retries |
 
 Two segments in a row without a new checkpoint end the job: it would go on for ever."""
 
+import logging
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, update
 
+from jumar.database.access import Database
+from jumar.database.complaints import Complaints
 from jumar.database.tables import jobs
 from jumar.engine.base import Attempt, Observation
+from jumar.errors import JumarError
 from jumar.jobs.ledger import attempts_of, find_job, record_use, step, write_attempt
-from jumar.jobs.lifecycle import job_after
+from jumar.jobs.roster import Roster
 from jumar.jobs.rows import JobRow, because, cards_json
-from jumar.launch import blame
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.news import Journal
+from jumar.launch.verdict import FAULTS, whose
 from jumar.spec.causes import ENDED, Cause
 from jumar.spec.records import AttemptRecord
-from jumar.spec.states import AttemptState, JobState
+from jumar.spec.states import AttemptState, JobState, job_after
 from jumar.words.reasons import retry_sentence
 
+log = logging.getLogger(__name__)
 _MOST_STALE = 2
+_ASIDE_S = 60.0
 
 
 def refused(attempt: Attempt, error: Exception) -> Observation:
@@ -95,7 +107,7 @@ def _end_attempt(connection: Connection, row: JobRow, seen: Observation, now: fl
         noticed_at=now,
         exit_code=seen.exit_code,
         tail=seen.tail,
-        whose=blame.whose(seen.state, seen.cause, seen.tail),
+        whose=whose(seen.state, seen.cause, seen.tail),
         saved=seen.saved,
         advanced=seen.advanced,
         **why,
@@ -129,7 +141,7 @@ def _end_job(
     if seen.state is AttemptState.TIMED_OUT:
         after, why = _after_segment(row, seen, after, why, changes)
     if after is JobState.QUEUED:
-        if last.whose in blame.FAULTS:
+        if last.whose in FAULTS:
             changes["avoids"] = cards_json(last.cards)
         reason = retry_sentence(row.attempt, seen.state, why["reason"] or "", "en")
         again = because(seen.cause, {**seen.values, ENDED: seen.state}, reason)
@@ -164,12 +176,79 @@ def _after_segment(
 def _retries_left(row: JobRow, tries: tuple[AttemptRecord, ...]) -> int:
     """How often it may still be tried after an end like that of its last attempt."""
     failed = [one for one in tries if one.whose is not None]
-    if tries[-1].whose not in blame.FAULTS:
+    if tries[-1].whose not in FAULTS:
         return row.spec.retries + 1 - len(failed)
     # Only those since it last came further: over months any machine has its faults.
     count = 0
     for one in reversed(tries):
-        count += one.whose in blame.FAULTS
+        count += one.whose in FAULTS
         if one.advanced:
             break
     return max(row.spec.fault_retries, row.spec.retries) + 1 - count
+
+
+class Notes:
+    """Writes down what was seen, one by one: what cannot be costs its own job, and no other. Used by the
+    conductor's thread alone."""
+
+    def __init__(
+        self,
+        database: Database,
+        roster: Roster,
+        folder: Path,
+        on_written: Callable[[JobRow], None],
+    ) -> None:
+        """`folder`: of all job directories."""
+        self._database = database
+        self._roster = roster
+        self._folder = folder
+        self._on_written = on_written
+        self._set_aside: dict[str, float] = {}
+        """Jobs whose state cannot be written down, and when that is tried again."""
+        self._complaints = Complaints(log)
+
+    def takes(self, job_id: str) -> bool:
+        """Whether it makes sense to look at the job now."""
+        return self._set_aside.get(job_id, 0.0) <= time.monotonic()
+
+    def write(self, news: Iterable[Observation]) -> None:
+        """Write down what was seen."""
+        news, now = list(news), time.time()
+        changes = [partial(apply_observation, seen=seen, now=now) for seen in news]
+        outcomes = self._database.write_each(changes, then=self._roster.reflect)
+        for seen, outcome in zip(news, outcomes, strict=True):
+            if isinstance(outcome, JobRow):
+                self._written(outcome)
+            elif isinstance(outcome, JumarError) and outcome.is_passing:
+                self._complaints.say(f"the state of job {seen.job_id}", outcome)
+            else:
+                self._put_aside(seen, outcome)
+
+    def _written(self, row: JobRow) -> None:
+        self._complaints.over(f"the state of job {row.id}")
+        self._set_aside.pop(row.id, None)
+        log.info("job %s is %s", row.id, row.state)
+        self._on_written(row)
+
+    def _put_aside(self, seen: Observation, error: Exception) -> None:
+        """Write down the bare state; where even that fails, leave the job alone for a while."""
+        values = {"error": type(error).__name__}
+        why = because(Cause.SET_ASIDE, values)
+        log.error("job %s: %s: %s", seen.job_id, why["reason"], error)
+        self._set_aside[seen.job_id] = time.monotonic() + _ASIDE_S
+        Journal(JobDir(str(self._folder / seen.job_id), seen.number), seen.job_id, None).add(
+            "set-aside", words=why["reason"]
+        )
+        bare = Observation(
+            job_id=seen.job_id,
+            number=seen.number,
+            state=seen.state,
+            cause=Cause.SET_ASIDE,
+            values=values,
+        )
+        outcome = self._database.write_each(
+            [partial(apply_observation, seen=bare, now=time.time())],
+            then=self._roster.reflect,
+        )[0]
+        if isinstance(outcome, JobRow):
+            self._written(outcome)

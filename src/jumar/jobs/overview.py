@@ -12,8 +12,7 @@ from jumar.errors import BadInput
 from jumar.jobs import finding, ledger
 from jumar.jobs.draining import Draining
 from jumar.jobs.engines import Engines
-from jumar.jobs.finding import PageQuery
-from jumar.jobs.limits import Limits
+from jumar.jobs.finding import PageQuery, checked_tags, popular_tags, set_tags
 from jumar.jobs.roster import Roster, would_be_queued
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.forecast import (
@@ -26,7 +25,7 @@ from jumar.jobs.scheduling.forecast import (
 from jumar.jobs.scheduling.records import Pool, QueuedJob
 from jumar.jobs.scheduling.use import day_of
 from jumar.jobs.share import report, used_by
-from jumar.jobs.tags import checked, popular, set_tags
+from jumar.jobs.submitting import Limits
 from jumar.spec.job import JobSpec
 from jumar.spec.records import CardUse, JobPage, JobSummary, Waiting
 from jumar.spec.shares import ShareReport
@@ -109,7 +108,7 @@ class Overview:
 
     def tag(self, job_id: str, tags: Iterable[str]) -> tuple[str, ...]:
         """Give a job these tags, in place of those that it had."""
-        wanted = checked(tags)
+        wanted = checked_tags(tags)
 
         def change(connection: Connection) -> None:
             ledger.find_job(connection, job_id)
@@ -121,7 +120,7 @@ class Overview:
     def tags(self, user: str | None, limit: int) -> tuple[str, ...]:
         """The tags that are used most, by one user or by all."""
         with self._database.read() as connection:
-            return popular(connection, user, limit)
+            return popular_tags(connection, user, limit)
 
     def share(self) -> ShareReport:
         """Who has used what, who is next, and why."""

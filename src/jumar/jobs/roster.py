@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt, Engine, HasCards
-from jumar.jobs.held import HeldJobs
+from jumar.jobs.dependencies import HeldJobs
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.cards import KindCards
 from jumar.jobs.scheduling.records import (

@@ -31,11 +31,11 @@ from jumar.jobs.conductor import TICK_S, Conductor
 from jumar.jobs.diagnosis import Diagnoses
 from jumar.jobs.disk import DiskUse
 from jumar.jobs.engines import Engines
+from jumar.jobs.finding import tags_of
 from jumar.jobs.going_on import GoingOn
 from jumar.jobs.groups import Groups
 from jumar.jobs.hints import HintSocket
 from jumar.jobs.holds import Holds
-from jumar.jobs.limits import Limits
 from jumar.jobs.overview import Overview
 from jumar.jobs.quotas import Quotas
 from jumar.jobs.recovery import Recovery
@@ -45,9 +45,8 @@ from jumar.jobs.retention import Retention
 from jumar.jobs.rows import JobRow
 from jumar.jobs.sampling import Sampler
 from jumar.jobs.scheduling.use import DAY_S
-from jumar.jobs.submitting import Submissions
+from jumar.jobs.submitting import Limits, Submissions
 from jumar.jobs.sweep import OnWarning, Sweep, SweepPlan
-from jumar.jobs.tags import tags_of
 from jumar.jobs.templates import Templates
 from jumar.spec.causes import Cause
 from jumar.spec.draining import DrainReport
@@ -348,7 +347,8 @@ class JobService:
             row = replace(row, tags=tags_of(connection, [row.id]).get(row.id, ()))
         if waiting is None and row.state is JobState.QUEUED:
             waiting = self._overview.why_it_waits(row)
-        attempts = self._going_on.added(row.id, attempts)
+        if len(attempts) > 1:
+            attempts = self._going_on.added(row.id, attempts)
         return self._record(row, attempts=attempts, waiting=waiting)
 
     def drain_report(self) -> DrainReport:

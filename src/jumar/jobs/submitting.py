@@ -1,6 +1,7 @@
-"""How jobs come: checked, completed, and put in line."""
+"""How jobs come: checked, held to what this server allows, completed, and put in line."""
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,14 +12,51 @@ from jumar.jobs import dependencies, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.disk import DiskUse
 from jumar.jobs.engines import Engines
-from jumar.jobs.limits import Limits
 from jumar.jobs.roster import Roster
 from jumar.jobs.rows import JobRow
 from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.spec.array import JobArray
+from jumar.spec.duration import format_duration
 from jumar.spec.fields import ArchivedCode, GitCode
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Of the whole server, in seconds; 0 means none."""
+
+    default_s: int = 0
+    """For a job that names none."""
+    longest_s: int = 0
+
+    def applied(self, spec: JobSpec) -> JobSpec:
+        """The job with the limit that it gets here; SubmitRefused where it asks for more."""
+        if spec.time_limit is None:
+            limits_s = [limit for limit in (self.default_s, self.longest_s) if limit]
+            return spec.model_copy(update={"time_limit": min(limits_s)}) if limits_s else spec
+        if self.longest_s and spec.time_limit > self.longest_s:
+            asked, longest = map(format_duration, (spec.time_limit, self.longest_s))
+            raise SubmitRefused(
+                f"time_limit: {asked} is longer than jobs may run here ({longest})",
+                hint=f"let it take several: --time-limit {longest} --segments auto",
+            )
+        return spec
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of the whole server."""
+
+    user: int | None = None
+    """Devices that one user may hold."""
+    running: int | None = None
+    """Jobs of one user that may run."""
+    queue: int | None = None
+    """Jobs of one user that may wait."""
+    disk_bytes: int = 0
+    """What one user's files may take of this server's disk; 0 means no limit."""
+    time: TimeLimits = TimeLimits()
 
 
 class Submissions:

@@ -18,7 +18,7 @@ from jumar.jobs.foreign import Foreign
 from jumar.launch.processes.process import identify
 from jumar.rounds import Rounds
 from jumar.spec.devices import CardProcess
-from jumar.words.catalogue import LANGUAGES, phrase
+from jumar.words.reasons import LANGUAGES, phrase
 
 log = logging.getLogger(__name__)
 DAY_S = 86_400

@@ -9,7 +9,6 @@ import sys
 from typing import Optional, Sequence
 
 from jumar.launch import later
-from jumar.launch.processes.standard_files import open_closed_files
 
 
 def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None) -> int:
@@ -102,6 +101,17 @@ def _attempt(arguments: Sequence[str]) -> int:
         of = f"attempt {directory.number} of job {directory.job_id}"
         print(f"error: {of} was already started on node {directory.node}", file=sys.stderr)
     return code
+
+
+def open_closed_files() -> None:
+    """A standard file that the caller has closed is /dev/null: the next one that is opened, such as
+    a rank's log, would have its number."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from jumar.spec.devices import CardProcess
 from jumar.spec.metrics import Alert
 from jumar.spec.records import JobSummary
 from jumar.spec.states import AttemptState, JobState
-from jumar.words.catalogue import phrase
-from jumar.words.reasons import reason, state_name
+from jumar.words.reasons import phrase, reason, state_name
 
 _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
 

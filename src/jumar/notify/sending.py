@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from jumar.notify.messages import refusal, request
 from jumar.notify.post import NotSent, post
 from jumar.notify.webhooks import Webhook
-from jumar.words.catalogue import phrase
+from jumar.words.reasons import phrase
 
 log = logging.getLogger(__name__)
 _WORKERS = 2

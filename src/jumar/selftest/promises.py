@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from jumar.launch.blame import FAULTS
+from jumar.launch.verdict import FAULTS
 from jumar.selftest.ledger import Line
 from jumar.selftest.plan import Fault, PlannedJob
 from jumar.spec.causes import Cause

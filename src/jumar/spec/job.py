@@ -29,7 +29,7 @@ from jumar.spec.fields import (
     Text,
     described,
 )
-from jumar.spec.urls import SCHEMES, is_remote
+from jumar.spec.urls import SCHEMES, is_of_hub, is_remote
 
 _NAME = re.compile(r"[^\W_][\w.\- ]*")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
@@ -281,6 +281,11 @@ class JobSpec(Strict):
     def sends_results(self) -> bool:
         """Whether results have to be uploaded when it ends."""
         return any(map(is_remote, filter(None, (*self.outputs.values(), self.ckpt))))
+
+    @property
+    def names_hub(self) -> bool:
+        """Whether its inputs, or its code, which may be a folder yet, are to be looked for in the hub."""
+        return isinstance(self.code, str) or any(map(is_of_hub, self.inputs.values()))
 
     def dump(self) -> dict[str, Any]:
         """As JSON values, without defaults, with secrets."""

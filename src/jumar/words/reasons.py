@@ -1,16 +1,57 @@
-"""Why a job or an attempt ended, or does not run yet."""
+"""The sentences of each language, how values are put into them, and what they say: how a job stands, why it or an
+attempt of it ended, or does not run yet."""
 
-from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Values, Wait
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Form, Values, Wait, best_form
 from jumar.spec.records import AttemptRecord, JobSummary, Waiting, WaitPart
 from jumar.spec.recovery import recovery
-from jumar.words.catalogue import catalogue, phrase, sentence
 
+LANGUAGES = ("en", "zh")
 _SCHEDULER = -1
 _WHO = "\0"
 """Stands for who it was until it is known whether the sentence names them."""
 _FOLLOWED_BY = {"timed-out": "next-segment", "preempted": "requeued"}
 _MOST_NAMES = 3
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+
+@cache
+def catalogue(language: str) -> Mapping[str, Any]:
+    """All sentences of one language."""
+    return tomllib.loads(files("jumar.words").joinpath(f"{language}.toml").read_text("utf-8"))
+
+
+def phrase(language: str, section: str, name: str, /, **values: object) -> str:
+    """A phrase that has one form only."""
+    return cast("str", catalogue(language)[section][name]).format(**values)
+
+
+def templates(language: str, section: str, name: str, form: Form) -> Mapping[str, str]:
+    """The sentences for this set of values: `other`, and perhaps one for `none` and for `one`."""
+    found = cast("str | dict[str, Any]", catalogue(language)[section][name])
+    if isinstance(found, dict):
+        found = cast("str | dict[str, Any]", found.get("+".join(form) or "plain", found))
+    return {"other": found} if isinstance(found, str) else found
+
+
+def sentence(
+    language: str, section: str, name: str, forms: Iterable[Form], values: Values, **derived: str
+) -> str | None:
+    """The sentence that these values allow, None where they allow none.
+
+    `derived` are phrases of this language that were made of values."""
+    form = best_form(forms, values)
+    if form is None:
+        return None
+    found = templates(language, section, name, form)
+    # The first value is the one that is counted, where the words depend on a number.
+    number = {0: "none", 1: "one"}.get(cast("int", values[form[0]]), "other") if form else "other"
+    return found.get(number, found["other"]).format(**{**derived, **values})
 
 
 def state_name(state: str, language: str) -> str:

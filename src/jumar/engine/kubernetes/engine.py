@@ -7,7 +7,6 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -35,9 +34,11 @@ from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared.files import FarStages, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.observing import with_results
+from jumar.engine.shared.stopping import ask_by_file
 from jumar.errors import Conflict, EngineFailed, SubmitRefused
-from jumar.launch.jobdir.files import JobDir, is_plain
-from jumar.launch.jobdir.job import ask_to_stop, read_stop
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import read_stop
 from jumar.launch.jobdir.news import send_hint
 from jumar.launch.jobdir.safefile import Unusable, create_json, read_object, write_json
 from jumar.spec.job import JobSpec
@@ -231,19 +232,13 @@ class KubernetesEngine:
         self._starter.reap()
         try:
             seen = self._observing(self._settled()).look(found)
-            return [self._with_results(*pair) for pair in zip(found, seen, strict=True)]
+            return [with_results(*pair, self.staging) for pair in zip(found, seen, strict=True)]
         except EngineFailed:
             # Nothing is known, so nothing changes.
             return [
                 Observation(job_id=one.job_id, number=one.number, state=AttemptState.STARTING)
                 for one in found
             ]
-
-    def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
-        if not seen.state.is_final or not attempt.spec.sends_results:
-            return seen
-        record = self.staging(attempt)
-        return replace(seen, not_uploaded=record is not None and record.has_unsent)
 
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """As the attempt's status file tells it."""
@@ -256,13 +251,7 @@ class KubernetesEngine:
 
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """By file, which the launchers obey, and by the cluster, which ends the pods with their grace."""
-        directory = self._roots.of(attempt)
-        try:
-            os.makedirs(directory.control, exist_ok=True)
-            if is_plain(directory):
-                ask_to_stop(directory, why.value)
-        except OSError as error:
-            raise EngineFailed(f"cannot ask job {attempt.job_id} to stop: {error}") from error
+        ask_by_file(self._roots.of(attempt), why.value)
         self.clear(attempt)
 
     def kill(self, attempt: Attempt) -> None:

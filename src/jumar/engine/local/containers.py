@@ -38,15 +38,11 @@ class Containers:
 
     def check(self, spec: JobSpec) -> None:
         """Refuse a job whose image cannot be run here."""
-        if spec.image is None:
-            return
         refuse_python(spec)
         self._options(spec.device.kind, range(spec.device.count), self._program_for(spec))
 
-    def request(self, spec: JobSpec, cards: Sequence[int]) -> dict[str, Any] | None:
-        """What the launcher is told, as JSON values; None for a job without an image."""
-        if spec.image is None:
-            return None
+    def request(self, spec: JobSpec, cards: Sequence[int]) -> dict[str, Any]:
+        """What the launcher is told of a job's image, as JSON values."""
         program = self._program_for(spec)
         options = self._options(spec.device.kind, cards, program)
         return {"program": program, "image": spec.image, "options": options}

@@ -21,7 +21,7 @@ from jumar.engine.shared import stopping
 from jumar.engine.shared.files import CardFacts, Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
-from jumar.engine.shared.observing import Observer
+from jumar.engine.shared.observing import Observer, with_results
 from jumar.errors import JumarError
 from jumar.launch.jobdir.claims import is_claimed
 from jumar.launch.processes.left_behind import IDLE_LIMIT_S
@@ -97,7 +97,8 @@ class LocalEngine:
         """How the job would run; raises SubmitRefused when it never could."""
         spec = self._mounts.placed(spec)
         self._stages.check(spec, user)
-        self._containers.check(spec)
+        if spec.image is not None:
+            self._containers.check(spec)
         directory = self._home / "jobs" / "<id>"
         plan = make_plan(spec, archive=archive, cards=self.cards(), directory=directory)
         owner = self._stages.stores.owner
@@ -125,7 +126,9 @@ class LocalEngine:
             staging=self._stages.prepare(attempt, directory),
             idle_limit_s=self._idle_limit_s,
             mounts=self._mounts,
-            container=self._containers.request(attempt.spec, attempt.card_ids),
+            container=None
+            if attempt.spec.image is None
+            else self._containers.request(attempt.spec, attempt.card_ids),
             network=self._network,
         )
         self._starter.start(directory)
@@ -139,17 +142,7 @@ class LocalEngine:
         self._starter.reap()
         attempts = tuple(attempts)
         seen = self._observer.look(attempts)
-        return [self._with_results(*pair) for pair in zip(attempts, seen, strict=True)]
-
-    def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
-        if not seen.state.is_final or not attempt.spec.sends_results:
-            return seen
-        try:
-            record = self.staging(attempt)
-        except OSError:
-            # Not known now: what may be unsent is looked after until it is known.
-            return replace(seen, not_uploaded=True)
-        return replace(seen, not_uploaded=record is not None and record.has_unsent)
+        return [with_results(*pair, self.staging) for pair in zip(attempts, seen, strict=True)]
 
     def staging(self, attempt: Attempt) -> StagingRecord | None:
         """As the attempt's status file tells it."""

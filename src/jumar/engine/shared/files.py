@@ -330,12 +330,12 @@ class Stages:
     ) -> ToldStages:
         """All that an attempt is told of its data. `home`, `store_file`: where the programs have their
         cache and find the keys, where the platform's own home is closed to them."""
+        stores = self.stores.job_values(attempt.user) | {"hub": self.hub(attempt.job_id)}
+        if not attempt.spec.stages_data:
+            return ToldStages(stores)
         plan = self._plan(attempt, directory)
         if home is not None:
             plan = replace(plan, home=str(home), store_file=store_file)
-        stores = self.stores.job_values(attempt.user) | {"hub": self.hub(attempt.job_id)}
-        if not plan.inputs and not plan.sent:
-            return ToldStages(stores)
         programs = {
             "bring": _program(python, "bring", directory),
             "keep": _program(python, "keep", directory) if plan.sent else None,

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.shared.files import Roots
@@ -21,6 +21,7 @@ from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.processes import process
 from jumar.launch.processes.tree import cgroup_name, claimed_cgroup
 from jumar.spec.causes import known
+from jumar.spec.records import StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.spec.text import storable
 
@@ -44,6 +45,20 @@ class Seen:
     trouble: str = ""
     """What is in the way of looking, said once."""
     is_killed: bool = False
+
+
+def with_results(
+    attempt: Attempt, seen: Observation, staging: Callable[[Attempt], StagingRecord | None]
+) -> Observation:
+    """What was seen; of an attempt that has ended also whether results are left. `staging`: how far its data is."""
+    if not seen.state.is_final or not attempt.spec.sends_results:
+        return seen
+    try:
+        record = staging(attempt)
+    except OSError:
+        # Not known now: what may be unsent is looked after until it is known.
+        return replace(seen, not_uploaded=True)
+    return replace(seen, not_uploaded=record is not None and record.has_unsent)
 
 
 class Observer:

@@ -11,17 +11,25 @@ from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.processes import process
 
 
-def stop(directory: JobDir, why: str) -> None:
-    """Ask by file, and by a signal so that it is seen at once."""
-    trouble = None
+def ask_by_file(directory: JobDir, why: str) -> None:
+    """The launchers obey it; EngineFailed where it cannot be written."""
     try:
         os.makedirs(directory.control, exist_ok=True)
         if is_plain(directory):
             ask_to_stop(directory, why)
     except OSError as error:
+        raise EngineFailed(f"cannot ask job {directory.job_id} to stop: {error}") from error
+
+
+def stop(directory: JobDir, why: str) -> None:
+    """Ask by file, and by a signal so that it is seen at once."""
+    trouble = None
+    try:
+        ask_by_file(directory, why)
+    except EngineFailed as error:
         trouble = error
     if not _signal_supervisor(directory) and trouble is not None:
-        raise EngineFailed(f"cannot ask job {directory.job_id} to stop: {trouble}") from trouble
+        raise trouble
 
 
 def kill(directory: JobDir) -> None:

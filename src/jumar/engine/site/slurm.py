@@ -37,7 +37,7 @@ from jumar.launch.slurm.batch import files_of
 from jumar.root.program import Site
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
-from jumar.spec.records import JobFile, Plan
+from jumar.spec.records import JobFile, Plan, StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.spec.urls import is_of_hub
 
@@ -260,11 +260,8 @@ class SiteSlurmEngine(SlurmEngine):
         self._gone.pop((attempt.job_id, attempt.number), None)
         return True
 
-    def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
-        if not seen.state.is_final or not attempt.spec.sends_results:
-            return seen
-        record = self.root_files.staging(attempt.job_id, attempt.number)
-        return replace(seen, not_uploaded=record is not None and record.has_unsent)
+    def _staging(self, attempt: Attempt) -> StagingRecord | None:
+        return self.root_files.staging(attempt.job_id, attempt.number)
 
     def _read_what_is_told(self, attempt: Attempt) -> None:
         """Copy what the attempt says of itself; what has not changed is left alone."""

@@ -4,7 +4,6 @@ import os
 import socket
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from jumar.engine.base import Attempt, Observation
@@ -13,6 +12,8 @@ from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared.files import Roots, Stages, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.observing import with_results
+from jumar.engine.shared.stopping import ask_by_file
 from jumar.engine.slurm import images, script
 from jumar.engine.slurm.asking import Gres, Row, Slurm
 from jumar.engine.slurm.observing import (
@@ -24,13 +25,13 @@ from jumar.engine.slurm.observing import (
     submitted_file,
 )
 from jumar.errors import Conflict, EngineFailed
-from jumar.launch.jobdir.files import JobDir, is_plain
-from jumar.launch.jobdir.job import ask_to_stop, read_stop
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import read_stop
 from jumar.launch.jobdir.safefile import read_object, write_json
 from jumar.launch.slurm.batch import files_of
 from jumar.spec.causes import Values
 from jumar.spec.job import JobSpec
-from jumar.spec.records import Plan
+from jumar.spec.records import Plan, StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.store.users import UserStores
 
@@ -168,16 +169,13 @@ class SlurmEngine:
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand now."""
-        return [self._with_results(*pair) for pair in self._look(list(attempts))]
+        return [with_results(*pair, self._staging) for pair in self._look(list(attempts))]
 
     def _look(self, attempts: list[Attempt]) -> Iterable[tuple[Attempt, Observation]]:
         return zip(attempts, self._observer.look(attempts), strict=True)
 
-    def _with_results(self, attempt: Attempt, seen: Observation) -> Observation:
-        if not seen.state.is_final or not attempt.spec.sends_results:
-            return seen
-        record = self._stages.read(self._roots.of(attempt))
-        return replace(seen, not_uploaded=record is not None and record.has_unsent)
+    def _staging(self, attempt: Attempt) -> StagingRecord | None:
+        return self._stages.read(self._roots.of(attempt))
 
     def waits(self, row: Row) -> Values:
         """Why a job is in Slurm's queue, as values of the cause `pending`."""
@@ -186,12 +184,7 @@ class SlurmEngine:
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """By file, which the launchers obey; what has not begun is cancelled."""
         directory = self._roots.of(attempt)
-        try:
-            os.makedirs(directory.control, exist_ok=True)
-            if is_plain(directory):
-                ask_to_stop(directory, why.value)
-        except OSError as error:
-            raise EngineFailed(f"cannot ask job {attempt.job_id} to stop: {error}") from error
+        ask_by_file(directory, why.value)
         if not os.path.exists(files_of(directory).begun):
             self._slurm.cancel(self._ids(attempt), pending_only=True)
 

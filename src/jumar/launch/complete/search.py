@@ -4,12 +4,13 @@ is not the job's."""
 import os
 import re
 import stat
-from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from .verdict import COMPLETE, TORN, UNKNOWN, Torn, Unclear, Verdict
 
 _DEEPEST = 6
 _MOST_ENTRIES = 100_000
+_LOGS = (".log", ".out", ".err", ".csv", ".tsv", ".jsonl", ".html", ".png", ".svg")
 
 
 class Found(NamedTuple):
@@ -46,6 +47,28 @@ def survey(folder: str) -> List[Found]:
     # One called best may lack what a training needs to go on.
     found.sort(key=lambda one: (not _is_best(one.path), one.changed_ns))
     return _compared(folder, found)[::-1]
+
+
+def newest_complete(folder: str) -> Optional[str]:
+    """The checkpoint in `folder` to resume from, if there is one: the newest complete one. Where none has a
+    format that is known, the newest file that is not empty: scripts have formats of their own."""
+    found = [one for one in survey(folder) if one.verdict.state != TORN]
+    complete = (one.path for one in found if one.verdict.state == COMPLETE)
+    others = (one.path for one in found if os.path.isdir(one.path) or os.path.getsize(one.path))
+    return next(complete, None) or next(others, None)
+
+
+def newest_ns(folder: str) -> int:
+    """When something that may be a checkpoint was last written there, in a format that is known or not; 0 if
+    never."""
+    found = (one for one in survey(folder) if one.verdict.state != TORN)
+    return max((one.changed_ns for one in found if not _is_a_log(one.path)), default=0)
+
+
+def _is_a_log(path: str) -> bool:
+    """What grows in every training, whether it saves or not."""
+    name = os.path.basename(path)
+    return name.endswith(_LOGS) or "tfevents" in name
 
 
 def _is_best(path: str) -> bool:

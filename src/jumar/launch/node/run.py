@@ -3,16 +3,17 @@
 The supervisor's way, whoever asked for the run: `attempt` (a job directory) and `command_line` say
 what to run and who hears of it."""
 
+import os
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from jumar.launch.faults import LogTail, accused_in, stuck_in
 from jumar.launch.judge import judge
 from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, NotTogether, Over, Team
+from jumar.launch.processes import process
 from jumar.launch.processes.container import is_elsewhere
 from jumar.launch.processes.control import HANG, Control, Interrupted
-from jumar.launch.processes.left_behind import IDLE_LIMIT_S
-from jumar.launch.processes.pulse import Pulse
+from jumar.launch.processes.left_behind import IDLE_LIMIT_S, cpu_ticks
 from jumar.launch.processes.supervise import Exit, Listener, Outcome, Rank, supervise
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks.frameworks import Group
@@ -34,6 +35,46 @@ _UNKNOWN = (
     "each rank only misses others, and none says why; TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment"
     " makes torch name the ranks whose collectives differ"
 )
+_PULSE_LOOKS = 20
+_IDLE_SHARE = 0.02
+"""Of a core, per rank: threads that only look whether others live need that much."""
+_IDLE_BYTES = 4096
+"""Per rank between two looks, as such threads write."""
+
+
+class Pulse:
+    """Whether the ranks of this node, the processes below this one, do anything: lines in their `logs`, CPU time,
+    bytes read or written. Looks are counted, not seconds: a machine that slept has not seen anybody hang."""
+
+    def __init__(self, logs: Sequence[str], limit_s: float) -> None:
+        self._logs = logs
+        self._pause_s = limit_s / _PULSE_LOOKS
+        self._look_at = time.monotonic() + self._pause_s
+        self._before: Optional[Tuple[int, int, int]] = None
+        self._quiet_looks = 0
+
+    def has_stopped(self) -> bool:
+        """Whether nothing was seen for the whole limit; cheap when no look is due."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + self._pause_s
+            self._quiet_looks = self._quiet_looks + 1 if self._is_quiet() else 0
+        return self._quiet_looks >= _PULSE_LOOKS
+
+    def _is_quiet(self) -> bool:
+        pids = [stat.pid for stat in process.descendants(os.getpid()) if not stat.is_dead]
+        ticks = sum(cpu_ticks(pid) for pid in pids)
+        seen = (ticks, sum(map(_bytes_of, pids)), sum(map(_size, self._logs)))
+        before, self._before = self._before, seen
+        if before is None or seen[2] != before[2]:
+            return False
+        ranks = len(self._logs)
+        most_ticks = _IDLE_SHARE * ranks * self._pause_s * os.sysconf("SC_CLK_TCK") + 1
+        # Less than before: a process has ended, so something happens.
+        return (
+            0 <= seen[0] - before[0] <= most_ticks
+            and 0 <= seen[1] - before[1] <= _IDLE_BYTES * ranks
+        )
 
 
 class NodeRun(Listener):
@@ -182,7 +223,8 @@ class NodeRun(Listener):
         is_group = self.meeting.nodes > 1 or len(ranks) > 1
         if not self.meeting.hang_limit_s or not is_group or any(rank.is_starter for rank in ranks):
             return None
-        if any(is_elsewhere(rank.program) for rank in ranks):
+        contained = [rank.program for rank in ranks if rank.program.enter]
+        if any(map(is_elsewhere, contained)):
             # Whether they do anything cannot be seen.
             return None
         return Pulse([rank.program.log for rank in ranks], self.meeting.hang_limit_s)
@@ -282,3 +324,18 @@ def _make_team(meeting: Meeting, control: Control, say: Callable[[str], None]) -
             # By the node 0 of a run that has several nodes on this machine.
             return Member(meeting, control, say)
     return Member(meeting, control, say)
+
+
+def _bytes_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/io", encoding="ascii") as file:
+            return sum(int(line.split()[1]) for line in file if line[1:5] == "char")
+    except (OSError, ValueError):
+        return 0
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

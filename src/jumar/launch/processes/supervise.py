@@ -245,7 +245,7 @@ class _Group:
         asked = rank.rank in self._asked
         if not os.WIFSIGNALED(status):
             code = os.WEXITSTATUS(status)
-            if has_own_shell(rank.program) and 128 < code < 128 + signal.NSIG:
+            if 128 < code < 128 + signal.NSIG and has_own_shell(rank.program):
                 # As the shell in the container has it.
                 return Exit(rank.rank, time.monotonic(), None, code - 128, asked)
             return Exit(rank.rank, time.monotonic(), code, None, asked)

@@ -3,7 +3,7 @@
 
 from typing import NamedTuple, Optional, Sequence, Union
 
-from jumar.launch import blame
+from jumar.launch.verdict import FAULTS, whose
 
 _MOST_STALE = 2
 
@@ -47,12 +47,12 @@ def _after_segment(terms: Terms, ended: Sequence[Told]) -> Optional[int]:
 
 
 def _retries_left(terms: Terms, ended: Sequence[Told]) -> int:
-    guilty = [blame.whose(one.state, one.cause, one.tail) for one in ended]
-    if guilty[-1] not in blame.FAULTS:
+    guilty = [whose(one.state, one.cause, one.tail) for one in ended]
+    if guilty[-1] not in FAULTS:
         return terms.retries + 1 - sum(one is not None for one in guilty)
     count = 0
     for one, who in zip(reversed(ended), reversed(guilty)):
-        count += who in blame.FAULTS
+        count += who in FAULTS
         if one.advanced:
             break
     return max(terms.fault_retries, terms.retries) + 1 - count

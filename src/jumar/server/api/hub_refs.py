@@ -6,7 +6,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, cast
 
-from jumar.hub.address import SCHEME, Address, parse
+from jumar.hub.address import Address, parse
 from jumar.hub.checkouts import pinned
 from jumar.hub.reading import commit_of
 from jumar.server.edge.site import Site
@@ -14,6 +14,7 @@ from jumar.spec.document import validate_spec
 from jumar.spec.job import JobSpec
 from jumar.spec.people import UserRecord
 from jumar.spec.repos import RepoRecord
+from jumar.spec.urls import is_of_hub
 
 INPUT_VARIABLE = "JUMAR_HUB_"
 CODE_VARIABLE = f"{INPUT_VARIABLE}code"
@@ -23,10 +24,10 @@ _BLOCK_BYTES = 1 << 20
 
 def with_hub_files(site: Site, user: UserRecord, spec: JobSpec) -> JobSpec:
     """The job with what it names of the hub in place; its environment tells the commits. Waits."""
-    code = spec.code if isinstance(spec.code, str) else None
-    named = {name: url for name, url in spec.inputs.items() if url.startswith(SCHEME)}
-    if code is None and not named:
+    if not spec.names_hub:
         return spec
+    code = spec.code if isinstance(spec.code, str) else None
+    named = {name: url for name, url in spec.inputs.items() if is_of_hub(url)}
     values: dict[str, Any] = spec.dump()
     told: dict[str, str] = {}
     if code is not None:

@@ -11,7 +11,9 @@ from jumar.jobs.finding import is_whole_array
 from jumar.server.api.hub_refs import with_hub_files
 from jumar.server.edge.auth import Member, OpenedJob
 from jumar.server.edge.exchange import Body, answer, read_spec
-from jumar.server.edge.site import SiteOf
+from jumar.server.edge.site import Site, SiteOf
+from jumar.spec.job import JobSpec
+from jumar.spec.people import UserRecord
 from jumar.spec.records import JobPage, JobRecord, Plan
 from jumar.spec.states import JobSort, JobState
 
@@ -50,7 +52,7 @@ async def submit(
 
     With an `Idempotency-Key`, sending the same request again gives the same job; the same key
     with another job is refused."""
-    spec = await run_in_threadpool(with_hub_files, site, user, await read_spec(request))
+    spec = await _wanted(request, site, user)
     record = await run_in_threadpool(
         site.service.submit,
         spec,
@@ -167,5 +169,13 @@ async def plan(
     request: Request, site: SiteOf, user: Member, engine: WantedEngine = None
 ) -> Response:
     """Check a job and say how it would run, without running it."""
-    spec = await run_in_threadpool(with_hub_files, site, user, await read_spec(request))
+    spec = await _wanted(request, site, user)
     return answer(await run_in_threadpool(site.service.plan, spec, user=user.name, engine=engine))
+
+
+async def _wanted(request: Request, site: Site, user: UserRecord) -> JobSpec:
+    """The job that is asked for, with what it names of the hub in place."""
+    spec = await read_spec(request)
+    if not spec.names_hub:
+        return spec
+    return await run_in_threadpool(with_hub_files, site, user, spec)

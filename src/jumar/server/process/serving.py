@@ -25,8 +25,8 @@ from jumar.hub.collecting import Nightly
 from jumar.hub.hub import Hub
 from jumar.hub.repositories import Limits as HubLimits
 from jumar.hub.upstream import Upstream
-from jumar.jobs.limits import Limits, TimeLimits
 from jumar.jobs.service import JobService
+from jumar.jobs.submitting import Limits, TimeLimits
 from jumar.jobs.sweep import SweepPlan
 from jumar.launch.processes.descriptors import raise_limit
 from jumar.notify.notices import Notices

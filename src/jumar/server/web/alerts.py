@@ -10,7 +10,7 @@ from jumar.server.edge.auth import Member
 from jumar.server.edge.site import SiteOf
 from jumar.server.web.i18n import choose
 from jumar.server.web.render import is_fragment, render
-from jumar.words.catalogue import phrase
+from jumar.words.reasons import phrase
 
 router = APIRouter()
 

@@ -31,8 +31,7 @@ from jumar.spec.amounts import bytes_text
 from jumar.spec.devices import card_names
 from jumar.spec.people import UserRecord
 from jumar.why.knowledge import texts
-from jumar.words.catalogue import catalogue
-from jumar.words.reasons import reason, recovery_sentence, state_name, waiting_sentence
+from jumar.words.reasons import catalogue, reason, recovery_sentence, state_name, waiting_sentence
 from jumar.words.sentences import spoken
 
 STATIC = Path(str(files("jumar.server.web").joinpath("static")))

@@ -13,8 +13,8 @@ from jumar.engine.base import Attempt, Observation, StartHindered
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import EngineFailed
-from jumar.jobs import deeds, patience
-from jumar.jobs.hindered import Hindered
+from jumar.jobs import engines, patience
+from jumar.jobs.patience import Hindered
 from jumar.jobs.service import JobService
 from jumar.launch.jobdir.trouble import Trouble
 from jumar.spec.causes import Cause
@@ -113,7 +113,7 @@ def test_a_closed_disk_is_told_and_the_job_can_be_stopped(personal: Personal) ->
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deeds, "START_LIMIT_S", 0.3)
+    monkeypatch.setattr(engines, "START_LIMIT_S", 0.3)
 
 
 @pytest.mark.usefixtures("impatient")

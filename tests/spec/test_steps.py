@@ -2,8 +2,7 @@
 
 import pytest
 
-from jumar.jobs.lifecycle import STEPS, job_after
-from jumar.spec.states import ENDED, AttemptState, JobState
+from jumar.spec.states import ENDED, STEPS, AttemptState, JobState, job_after
 
 A, S = AttemptState, JobState
 
