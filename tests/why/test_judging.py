@@ -73,7 +73,7 @@ def test_quoted_source_lines_are_not_what_happened(tmp_path: Path) -> None:
     )
     verdict = why(tmp_path, rank0=text)
     assert verdict.cause == "key-missing"
-    assert "KeyError: 'lr'" in verdict.what["zh"]
+    assert "'lr'" in verdict.what["zh"]
 
 
 def test_chains(tmp_path: Path) -> None:

@@ -86,7 +86,11 @@ _OF_VERSIONS = frozenset(
     )
 )
 # Of these it helps to know whose code raised them, even where the message is known.
-_RAISED_INSIDE = _OF_VERSIONS - {"optional-missing", "configuration", "arguments"}
+_RAISED_INSIDE = (_OF_VERSIONS | {"key-missing"}) - {
+    "optional-missing",
+    "configuration",
+    "arguments",
+}
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _KIND_LINES, _NEAR, _READ_LINES = 2, 15, 8
