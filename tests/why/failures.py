@@ -163,6 +163,32 @@ CASES: dict[str, tuple[str, int, str]] = {
     "attribute": ("library-use python-error", 1, "torch.not_a_function()"),
     "keyword": ("library-use", 1, "nn.Linear(2, 2, biass=True)"),
     "stopped": ("asked-to-end", 1, "raise KeyboardInterrupt"),
+    "loop": ("unpacking", 1, "for key, value in [(1, 2, 3)]: pass"),
+    "classes": (
+        "checkpoint-fit",
+        1,
+        "nn.Sequential(nn.Linear(4, 3)).load_state_dict(nn.Sequential(nn.Linear(4, 80)).state_dict())",
+    ),
+    "prefix": (
+        "checkpoint-fit",
+        1,
+        "state = nn.DataParallel(nn.Linear(2, 2)).state_dict()\nnn.Linear(2, 2).load_state_dict(state)",
+    ),
+    "gradient": ("none-value", 1, "nn.Linear(2, 2).weight.grad.norm()"),
+    "option": (
+        "arguments attribute-missing",
+        1,
+        "args = argparse.ArgumentParser().parse_args([])\nprint(args.learning_rate)",
+    ),
+    "local-rank": ("rank-setup key-missing", 1, "int(os.environ['LOCAL_RANK'])"),
+    "yaml": ("configuration", 1, "import yaml\nyaml.safe_load('lr: 1: 2')"),
+    "lambda": ("pickling", 1, "torch.save(lambda x: x, 'a.pt')"),
+    "json-lines": ("data-broken", 1, 'json.loads(\'{"a": 1}\\n{"a": 2}\')'),
+    "ragged": ("shape", 1, "numpy.array([[1, 2], [3]])"),
+    "text-number": ("wrong-type", 1, "torch.optim.SGD(nn.Linear(2, 2).parameters(), lr='1e-4')"),
+    "graph-numpy": ("autograd", 1, "torch.ones(2, requires_grad=True).numpy()"),
+    "mixed-types": ("dtype", 1, "nn.Linear(2, 2)(torch.zeros(1, 2, dtype=torch.float64))"),
+    "import-name": ("import-name library-use", 1, "from torch.nn import Linearr"),
 }
 
 

@@ -73,7 +73,7 @@ def test_quoted_source_lines_are_not_what_happened(tmp_path: Path) -> None:
     )
     verdict = why(tmp_path, rank0=text)
     assert verdict.cause == "key-missing"
-    assert "KeyError: 'lr'" in verdict.what["zh"]
+    assert "'lr'" in verdict.what["zh"]
 
 
 def test_chains(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert found["evidence"][0]["line"] == 4
     told = run(str(tmp_path), language="zh_CN.UTF-8")
     assert told.returncode == 0
-    assert "张量形状不匹配" in told.stdout
+    assert "某层期望 4 个特征，得到 3 个" in told.stdout
     assert "/u/train.py:5" in told.stdout
     kernel = "Out of memory: Killed process 77 (python3) total-vm:9kB"
     assert run("-", stdin=f"[  12.5] {kernel}\n").stdout.startswith("memory: ")
@@ -281,7 +281,7 @@ LIBRARY = '  File "/opt/lib/python3.11/site-packages/{path}", line 7, in {name}\
             TRACEBACK.format(line=7)
             + "KeyError: Caught KeyError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
             + '  File "/u/data.py", line 9, in load\n    return rows["label"]\nKeyError: \'label\'\n',
-            "key-missing",
+            "data-columns",
         ),
         # `Empty` of a queue says nothing.
         (

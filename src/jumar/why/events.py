@@ -27,6 +27,7 @@ from jumar.why.knowledge import (
     places,
     signatures_in,
 )
+from jumar.why.particulars import Read, read
 from jumar.why.raised import Raised, exceptions
 from jumar.why.reading import Line, waited, without_marks
 
@@ -84,9 +85,17 @@ _OF_VERSIONS = frozenset(
         *("library-mismatch", "optional-missing", "name-missing", "configuration", "arguments"),
     )
 )
+# Of these it helps to know whose code raised them, even where the message is known.
+_RAISED_INSIDE = (_OF_VERSIONS | {"key-missing"}) - {
+    "optional-missing",
+    "configuration",
+    "arguments",
+}
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
-_KIND_LINES, _NEAR = 2, 15
+_KIND_LINES, _NEAR, _READ_LINES = 2, 15, 8
+_FEW_LINES = 10
+"""A log of no more lines is what somebody took to be the error."""
 # Within one message: what it says of a lost peer is worth more than that an operator failed.
 _VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
 
@@ -113,6 +122,8 @@ class Event:
     """Only a line that calls itself an error."""
     also: tuple[str, ...] = ()
     """Sentences that are added to its remedy."""
+    particular: str | None = None
+    """The form of its message, where that says more than its cause."""
 
     @property
     def level(self) -> Level:
@@ -211,27 +222,41 @@ def _of_exception(one: Raised, known: _Known) -> Event:
     told = told_by(one)
     if told.api is not None and cause.name in _OF_VERSIONS:
         cause = causes()[API_GONE if told.api.is_gone else API_NEW]
+    form = None if one.is_aside or cause.name in (API_GONE, API_NEW) else _form_of(one, cause)
+    cause = cause if form is None else form.cause
     # What nobody waits for is not why a program ended; and one without a word says nothing.
-    is_hint = best is None and (one.is_aside or (one.is_mute and cause.name == PYTHON_ERROR))
+    is_hint = (
+        best is None
+        and form is None
+        and (one.is_aside or (one.is_mute and cause.name == PYTHON_ERROR))
+    )
     if is_hint:
         cause = causes()[ERROR_LINE]
+    is_named = best is not None or form is not None or cause.name in (API_GONE, API_NEW)
     return Event(
         cause,
         one.lines[0],
         _began(one.lines),
-        {"error": one.said[:200], **told.values}
+        {"error": one.said[:200], **told.values, **({} if form is None else form.values)}
         | ({} if one.place is None else {"place": one.place}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
-        is_general=best is None and not one.is_own and cause.name not in (API_GONE, API_NEW),
+        is_general=not is_named and not one.is_own,
         is_hint=is_hint,
-        also=_also(told, cause, is_known=best is not None),
+        also=_also(told, cause, is_known=best is not None or form is not None),
+        particular=None if form is None else form.name,
     )
+
+
+def _form_of(one: Raised, cause: Cause) -> Read | None:
+    """What the form of its message says more than its cause, with the line of source and the files that it came through."""
+    below = "\n".join(line.text for line in one.lines[1:_READ_LINES])
+    return read(cause.name, f"{one.said}\n{below}", f"{one.frames}\n> {one.source}")
 
 
 def _also(told: Told, cause: Cause, *, is_known: bool) -> tuple[str, ...]:
     """Which of its sentences fit this cause."""
-    is_about_versions = not is_known or cause.name in _OF_VERSIONS
+    is_about_versions = not is_known or cause.name in _RAISED_INSIDE
     fits = {
         "advice": True,
         "inside": is_about_versions and cause.level <= Level.SYMPTOM,
@@ -311,6 +336,34 @@ def read_closer(hint: Event) -> None:
     if hint.cause.name == ERROR_LINE and not _WENT_ON.search(text):
         kind = _kind(text.strip(), is_own=False)
         hint.cause = kind if kind.name in _TOLD_BY_LINES else hint.cause
+
+
+def name_what_it_is_about(event: Event) -> None:
+    """What the form of a line says more than its cause: looked for only in the one that is told."""
+    is_told = event.particular is not None or event.cause.name in (API_GONE, API_NEW)
+    form = None if is_told else read(event.cause.name, event.line.text.strip(), "")
+    if form is not None and event.level is not Level.LOST_PEER:
+        event.cause, event.particular = form.cause, form.name
+        event.values = {**event.values, **form.values}
+
+
+def last_resort(lines: Sequence[Line]) -> Event | None:
+    """Of lines of which none is known as a fault, the first that has the form of one.
+
+    In a few lines that somebody took to be the error, its class is enough."""
+    is_short = len(lines) <= _FEW_LINES
+    for line in lines:
+        text = line.text.strip()
+        if _is_no_fault(text) or _SHOWN.search(text):
+            continue
+        kind = _kind(text, is_own=False)
+        form = read(kind.name, text, "")
+        cause = form.cause if form is not None else kind
+        if form is not None or (is_short and cause.name not in (LIBRARY_ERROR, *_GENERAL)):
+            event = Event(cause, line, _began([line]), {"error": text[:200]})
+            name_what_it_is_about(event)
+            return event
+    return None
 
 
 def _is_no_fault(text: str) -> bool:

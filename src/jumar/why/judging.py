@@ -7,15 +7,39 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jumar.spec.verdicts import UNKNOWN, Evidence, Verdict
-from jumar.why.events import Event, events_of, read_closer
-from jumar.why.knowledge import ERROR_LINE, LANGUAGES, Cause, Level, by_platform, texts
+from jumar.why.events import (
+    Event,
+    events_of,
+    last_resort,
+    name_what_it_is_about,
+    read_closer,
+)
+from jumar.why.knowledge import (
+    ERROR_LINE,
+    EXTENSION_BUILD,
+    LANGUAGES,
+    Cause,
+    Level,
+    by_platform,
+    texts,
+)
+from jumar.why.particulars import words
 from jumar.why.reading import lines_of
 from jumar.why.scan import line_number, regions
 
 _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
+_TAIL = 16 * 1024
+"""How much of a log's end is read for forms where nothing else is known."""
 _SHOWN, _SAME, _FOLLOWED = 300, 3, 5
 _MOST_HINTS = 100
+# What a compiler or linker says of a fault, in its own form: `x.cu(12): error: …`.
+_COMPILER_SAYS = re.compile(
+    r"[:)] (?:fatal )?error(?: [A-Z]+\d+)?: |\bnvcc fatal\b|#error |\bundefined reference to\b|\bld(?:\.\w+)?: cannot find"
+    r"|\b(?:nvcc|gcc|g\+\+|cc1plus|c\+\+): (?:command )?not found"
+)
+_BELOW = 4096
+"""How far below a build's first complaint its compiler may still speak."""
 _LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (\d+)")
 
 
@@ -61,9 +85,11 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     seen = by_platform().get(platform or "")
     if seen is not None:
         return _seen(seen, read)
-    chosen = _first(read.signs)
+    chosen = _first(read.signs) or _last_resort(logs)
     if chosen is None:
         return _answer("nothing", {}, read)
+    chosen = _compilers_word(chosen, read.signs)
+    name_what_it_is_about(chosen.event)
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
 
 
@@ -84,24 +110,26 @@ def _answer(
     read: _Read,
     known: Cause | None = None,
     also: Sequence[str] = (),
+    particular: str | None = None,
 ) -> Verdict:
+    told = {one: words(one)[particular] if particular else texts(one)[name] for one in LANGUAGES}
     return Verdict(
         cause=None if known is None else known.name,
         whose=UNKNOWN if known is None else known.whose,
-        what={one: texts(one)[name]["what"].format_map(values) for one in LANGUAGES},
-        remedy={one: _remedy(one, name, values, also) for one in LANGUAGES},
+        what={one: told[one]["what"].format_map(values) for one in LANGUAGES},
+        remedy={one: _remedy(one, told[one]["remedy"], values, also) for one in LANGUAGES},
         files=read.files,
         bytes=read.bytes,
     )
 
 
-def _remedy(language: str, name: str, values: Mapping[str, str], also: Sequence[str]) -> str:
+def _remedy(language: str, general: str, values: Mapping[str, str], also: Sequence[str]) -> str:
     """What to do about a cause in general, and what its own message and place say."""
-    known = texts(language)
-    told = {sentence: known["also"][sentence].format_map(values) for sentence in also}
-    general = known[name]["remedy"].format_map(values)
+    known = texts(language)["also"]
+    told = {sentence: known[sentence].format_map(values) for sentence in also}
     first = [told.pop("advice")] if "advice" in told else []
-    return ("" if language == "zh" else " ").join([*first, general, *told.values()])
+    between = "" if language == "zh" else " "
+    return between.join([*first, general.format_map(values), *told.values()])
 
 
 def _read(source: Source, read: _Read) -> None:
@@ -154,6 +182,41 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
     return min(firsts, key=lambda sign: sign.ended_at)
 
 
+def _compilers_word(chosen: _Sign, signs: Sequence[_Sign]) -> _Sign:
+    """Of a build that failed, what the compiler said first: who called it says only that it failed."""
+    if chosen.event.cause.name != EXTENSION_BUILD:
+        return chosen
+    said = (
+        sign
+        for sign in signs
+        if sign.source is chosen.source
+        and sign.event.line.offset < chosen.event.end + _BELOW
+        and _COMPILER_SAYS.search(sign.event.line.text)
+    )
+    first = next(said, chosen)
+    if first.event.cause.name == ERROR_LINE:
+        first.event.cause, first.event.is_hint = chosen.event.cause, False
+    return first
+
+
+def _last_resort(logs: Sequence[Source]) -> _Sign | None:
+    """Where nothing is known as a fault: what has the form of one, near the end of a log."""
+    for source in logs:
+        fd = source.open()
+        try:
+            status = os.fstat(fd)
+            start = max(status.st_size - _TAIL, 0)
+            text = os.pread(fd, _TAIL, start)
+        finally:
+            os.close(fd)
+        cut = text.find(b"\n") + 1 if start else 0
+        lines = lines_of(start + cut, text[cut:], time.gmtime(status.st_mtime).tm_year)
+        event = None if b"\0" in text else last_resort(lines)
+        if event is not None:
+            return _Sign(event, source, status.st_mtime, is_survived=False)
+    return None
+
+
 def _telling(hints: list[_Sign]) -> list[_Sign]:
     """Of lines that call themselves errors, those that say what is wrong; all of them if none does."""
     for sign in (*hints[:_MOST_HINTS], *hints[-_MOST_HINTS:]):
@@ -170,7 +233,7 @@ def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Rea
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
     return replace(
-        _answer(name, values, read, event.cause, event.also),
+        _answer(name, values, read, event.cause, event.also, event.particular),
         evidence=_evidence([chosen, *same[: _SAME - 1]]),
         followed=_evidence(_different(event, others)),
         rank=rank,

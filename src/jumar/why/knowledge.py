@@ -15,7 +15,7 @@ _LONG = 64 * 1024
 _WORD = re.compile(r"\w+")
 LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
-OPTIONAL_MISSING = "optional-missing"
+OPTIONAL_MISSING, EXTENSION_BUILD = "optional-missing", "extension-build"
 API_GONE, API_NEW = "api-gone", "api-new"
 # How the layers above CANN and HCCL write a code of theirs.
 _CODE_FORMS = {

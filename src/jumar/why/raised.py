@@ -58,6 +58,9 @@ _NOTEBOOK_FRAME = re.compile(
 )
 # Functions that only clean up: what they raise while an exception passes is not why.
 _CLEANING = frozenset(("__exit__", "__del__", "__aexit__", "close", "shutdown", "_cleanup"))
+_WRAPS_STACK = re.compile(r"[A-Za-z_][\w.]*: Traceback \(most recent call last\)")
+# A frame of compiled code has no line of source.
+_COMPILED = re.compile(r"\s*File \"[^\"]+\.p(?:yx|xi)\"")
 _MARKER = re.compile(r"[\s^~]*")
 
 
@@ -111,12 +114,16 @@ def exceptions(lines: Sequence[Line]) -> tuple[list[Raised], set[int]]:
         if is_stack:
             index = _end_of_stack(lines, index)
             quoted |= set(range(start, index))
+        if is_stack and index < len(lines) and _WRAPS_STACK.match(lines[index].text.strip()):
+            # A worker's exception that its parent raised again with the worker's own stack as the message.
+            continue
         one = _exception(lines, start, index, is_stack) if index < len(lines) else None
         if one is not None:
             raised.append(one)
             index += len(one.lines)
         elif not is_stack:
-            quoted |= _frame_without_stack(lines, index)
+            # A box may be the last of what was written.
+            quoted |= _frame_without_stack(lines, index) if index < len(lines) else set()
             index += 1
     return raised, quoted
 
@@ -160,7 +167,12 @@ def _frame_without_stack(lines: Sequence[Line], index: int) -> set[int]:
     if frame is None or frame["name"] is None:
         return set()
     below = "".join(line.text for line in lines[index + 1 : index + 2]).lstrip()
-    is_source = not (_EXCEPTION.match(below) or _FRAME.match(below) or _TRACEBACK in below)
+    is_source = not (
+        _EXCEPTION.match(below)
+        or _FRAME.match(below)
+        or _TRACEBACK in below
+        or _COMPILED.match(lines[index].text)
+    )
     return {index, index + 1} if is_source else {index}
 
 
@@ -172,7 +184,8 @@ def _end_of_box(lines: Sequence[Line], start: int) -> int:
 
 def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) -> Raised | None:
     text = lines[index].text.strip()
-    found = _EXCEPTION.match(text) or (_ANY_EXCEPTION.match(text) if is_stack else None)
+    is_below = is_stack or (index > 0 and _COMPILED.match(lines[index - 1].text) is not None)
+    found = _EXCEPTION.match(text) or (_ANY_EXCEPTION.match(text) if is_below else None)
     if found is None:
         return None
     above = lines[start if start < index else _first_frame(lines, index) : index]

@@ -25,6 +25,8 @@ _LOGGED = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) ?"
     r"|(?:ERROR|CRITICAL|WARNING|INFO) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+\.py:\d+\] ?"
     r"|\[(?:ERROR|WARNING|INFO):\w+\] "
+    # The time alone, before a traceback.
+    r"|\[?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?\]? (?=  File \"| {4}\S|(?:Original )?Traceback \(most|[A-Za-z_][\w.]{2,60}(?:Error|Exception): )"
     # The number of the line.
     r"|\[\d{4,9}\] (?=\s|Traceback \(most|[A-Za-z_.]{3,60}(?:Error|Exception)\b)"
     # What a child wrote and its parent logs, as information too.

@@ -1,0 +1,90 @@
+"""What the form of a message tells beyond its class: which argument, key, file or versions it is about.
+
+Such a form belongs to a class of causes and is known by the form of the message and, where that is not enough, by the line of source
+or the file that raised it. Its words name what the message names, so that what to do can be said at once."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from jumar.why.knowledge import Cause, causes, rows
+
+_NONE = "-"
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Particular:
+    """One form of a message."""
+
+    name: str
+    cause: Cause
+    over: frozenset[str]
+    """Of which causes it says more; of all if there is none."""
+    message: re.Pattern[str]
+    where: str | None
+    """Searched in the frames and, behind `> `, the line of source; `@name@` is what the message calls so."""
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A form that fits, with the names that its words have."""
+
+    name: str
+    cause: Cause
+    values: dict[str, str]
+
+
+def read(cause: str, message: str, where: str) -> Read | None:
+    """The first form that fits a message of this cause."""
+    for one in particulars():
+        if one.over and cause not in one.over:
+            continue
+        found = one.message.search(message)
+        if found is None:
+            continue
+        there = None if one.where is None else _search(one.where, found, where)
+        if one.where is None or there is not None:
+            named = found.groupdict() | ({} if there is None else there.groupdict())
+            said = {name: value.strip()[:120] for name, value in named.items() if value}
+            # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.
+            if all(said.get(name) for name in named):
+                return Read(one.name, one.cause, {**one.values, **said})
+    return None
+
+
+def _search(pattern: str, message: re.Match[str], where: str) -> re.Match[str] | None:
+    for name, value in message.groupdict().items():
+        pattern = pattern.replace(f"@{name}@", re.escape(value or ""))
+    return re.search(pattern, where, re.MULTILINE)
+
+
+@cache
+def particulars() -> tuple[Particular, ...]:
+    """All of the table, the particular ones first."""
+    return tuple(_particular(*row) for row in rows("jumar.why", "particulars.tsv"))
+
+
+@cache
+def words(language: str) -> Mapping[str, Mapping[str, str]]:
+    """`what` and `remedy` of every form."""
+    text = files("jumar.why").joinpath(f"particulars.{language}.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def _particular(
+    name: str, cause: str, over: str, message: str, where: str, values: str
+) -> Particular:
+    constants = (part.partition("=") for part in values.split(", ") if values != _NONE)
+    return Particular(
+        name,
+        causes()[cause],
+        frozenset(() if over == _ANY else over.split()),
+        re.compile(message),
+        None if where == _NONE else where,
+        {key: value for key, _, value in constants},
+    )

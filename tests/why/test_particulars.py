@@ -1,0 +1,124 @@
+"""What the form of a message tells beyond its class, and what is read of logs that are cut, wrapped or drawn oddly."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from jumar.spec.verdicts import Verdict
+from jumar.why.judging import Source, judge
+from jumar.why.knowledge import LANGUAGES, causes
+from jumar.why.particulars import particulars, read, words
+
+_STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    {}\n'
+_NAME = re.compile(r"\{\w+\}")
+
+
+def _of(text: str) -> Verdict:
+    fd = os.memfd_create("log")
+    try:
+        os.write(fd, text.encode())
+        return judge([Source("log", lambda: os.dup(fd))])
+    finally:
+        os.close(fd)
+
+
+def _rows() -> list[list[str]]:
+    lines = Path(__file__).with_name("particulars.tsv").read_text("utf-8").splitlines()
+    return [line.split("\t", 2) for line in lines if not line.startswith(("#", "name\t"))]
+
+
+@pytest.mark.parametrize(("name", "source", "message"), _rows())
+def test_each_form_is_told_with_its_names(name: str, source: str, message: str) -> None:
+    above = "" if source == "-" else _STACK.format(source)
+    text = message.replace("\\n", "\n").replace("\\t", "\t")
+    verdict = _of(f"{above}{text}\n")
+    # All that its words say between the names.
+    wanted = map(re.escape, _NAME.split(words("en")[name]["what"]))
+    assert re.fullmatch(".+".join(wanted), verdict.what["en"], re.DOTALL), verdict.what
+    assert not _NAME.search(verdict.remedy["en"] + verdict.remedy["zh"])
+
+
+def test_the_table_and_its_words_are_whole() -> None:
+    named = {one.name for one in particulars()}
+    for language in LANGUAGES:
+        told = words(language)
+        assert named == set(told)
+        for name, sentences in told.items():
+            assert sentences.keys() == {"what", "remedy"}
+            for key, sentence in sentences.items():
+                assert sentence.strip() == sentence != ""
+                assert set(_NAME.findall(sentence)) == set(_NAME.findall(words("en")[name][key]))
+    for one in particulars():
+        found = set(one.message.groupindex) | set(one.values) | {"error"}
+        found |= set(re.compile(one.where).groupindex) if one.where else set()
+        sentences = words("en")[one.name]
+        assert {name[1:-1] for name in _NAME.findall("".join(sentences.values()))} <= found
+        assert one.over <= set(causes())
+
+
+def test_a_form_belongs_to_its_causes_and_has_all_its_names() -> None:
+    assert read("device-memory", "TypeError: list indices must be integers, not str", "") is None
+    # Neither the message nor the source says what is imported from.
+    assert read("import-name", "ImportError: cannot import name 'x'", "") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "evidence"),
+    [
+        # A worker's stack as the message of what its parent raised.
+        (
+            _STACK.format("for x in loader:")
+            + "TypeError: "
+            + _STACK.format("img = img[96:]")
+            + "TypeError: 'NoneType' object is not subscriptable\n",
+            "none-value",
+            "TypeError: 'NoneType' object is not subscriptable",
+        ),
+        # Frames of compiled code, without lines of source, below none of Python's own.
+        (
+            '  File "pyarrow/error.pxi", line 91, in pyarrow.lib.check_status\n'
+            "pyarrow.lib.ArrowInvalid: Invalid null value\n",
+            "data-columns",
+            "pyarrow.lib.ArrowInvalid: Invalid null value",
+        ),
+        # The time before each line.
+        (
+            "".join(
+                f"2023-03-23 19:14:23 {line}\n"
+                for line in (
+                    "TypeError: Caught TypeError in DataLoader worker process 1.\n"
+                    + "Original "
+                    + _STACK.format("img = raw[:, :, :3]")
+                    + "TypeError: 'NoneType' object is not subscriptable"
+                ).split("\n")
+            ),
+            "none-value",
+            "TypeError: 'NoneType' object is not subscriptable",
+        ),
+        # What the compiler said first, not who called it.
+        (
+            "FAILED: a.o\n/u/a.cu(12): error: identifier \"AT_CHECK\" is undefined\n"
+            "/u/a.cu(19): error: expected a ;\nninja: build stopped: subcommand failed.\n"
+            "RuntimeError: Error compiling objects for extension\n",
+            "extension-build",
+            '/u/a.cu(12): error: identifier "AT_CHECK" is undefined',
+        ),
+        # A few lines that call themselves nothing.
+        ("NoneType  object is not iterable\n", "none-value", "NoneType  object is not iterable"),
+        # A box that ends the log.
+        ("error: metadata-generation-failed\n│ exit code: 1\n╰─> See above\n", "extension-build", "error: metadata-generation-failed"),
+    ],
+)  # fmt: skip
+def test_logs_that_are_wrapped_or_cut(text: str, cause: str, evidence: str) -> None:
+    verdict = _of(text)
+    assert (verdict.cause, verdict.evidence[0].text) == (cause, evidence)
+
+
+def test_a_healthy_log_has_no_fault_by_its_forms() -> None:
+    healthy = "".join(
+        f"step {number}: the shape is [3, 4], 20 of 80 classes seen, nothing is required\n"
+        for number in range(40)
+    )
+    assert _of(healthy).cause is None
