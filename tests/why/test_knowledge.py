@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from jumar.spec.causes import Cause as PlatformCause
+from jumar.why.details import REMEDY, WHAT
 from jumar.why.knowledge import (
     API_GONE,
     API_NEW,
@@ -25,6 +26,10 @@ from jumar.why.scan import MARKS
 VENDOR_LOG = re.compile(r"AISW_|Comp_|0x")
 
 
+def _values(text: str) -> list[str]:
+    return sorted(re.findall(r"\{\w+\}", text))
+
+
 def test_every_cause_is_told_in_every_language_with_the_same_values() -> None:
     english = texts("en")
     for language in LANGUAGES:
@@ -35,8 +40,19 @@ def test_every_cause_is_told_in_every_language_with_the_same_values() -> None:
             assert words.keys() == english[name].keys()
             for key, text in words.items():
                 assert text.strip() == text != ""
-                assert re.findall(r"\{\w+\}", text) == re.findall(r"\{\w+\}", english[name][key])
+                # Each language has its own order of words.
+                assert _values(text) == _values(english[name][key])
     assert {cause.whose for cause in causes().values()} <= set(english["whose"])
+
+
+def test_what_is_said_besides_is_whole() -> None:
+    sentences = texts("en")["also"]
+    for names, to, sentence, pattern in rows("jumar.why", "details.tsv"):
+        assert set(names.split()) <= set(causes()), names
+        assert to in (WHAT, REMEDY)
+        # A pattern gives every value that its sentence has.
+        values = set(re.findall(r"(?<!\{)\{(\w+)\}", sentences[sentence]))
+        assert values == set(re.compile(pattern).groupindex), sentence
 
 
 def test_at_least_300_faults_of_the_vendors_table_are_known() -> None:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jumar.spec.verdicts import UNKNOWN, Evidence, Verdict
+from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, UNKNOWN, Evidence, Verdict
+from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
 from jumar.why.events import Event, events_of, read_closer
 from jumar.why.knowledge import ERROR_LINE, LANGUAGES, Cause, Level, by_platform, texts
 from jumar.why.reading import lines_of
@@ -15,7 +16,12 @@ from jumar.why.scan import line_number, regions
 _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
 _SHOWN, _SAME, _FOLLOWED = 300, 3, 5
+_SPACE = {"en": " ", "zh": ""}
+"""What stands between two sentences."""
 _MOST_HINTS = 100
+_MOST_RANKS = 16
+_BEFORE, _AFTER = 6 * 1024, 6 * 1024
+"""How much is read around the line that was chosen for what else is said there."""
 _LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (\d+)")
 
 
@@ -84,24 +90,50 @@ def _answer(
     read: _Read,
     known: Cause | None = None,
     also: Sequence[str] = (),
+    details: Sequence[Detail] = (),
 ) -> Verdict:
     return Verdict(
         cause=None if known is None else known.name,
         whose=UNKNOWN if known is None else known.whose,
-        what={one: texts(one)[name]["what"].format_map(values) for one in LANGUAGES},
-        remedy={one: _remedy(one, name, values, also) for one in LANGUAGES},
+        kind=_kind(known),
+        what={one: _what(one, name, values, details) for one in LANGUAGES},
+        remedy={one: _remedy(one, name, values, also, details) for one in LANGUAGES},
         files=read.files,
         bytes=read.bytes,
     )
 
 
-def _remedy(language: str, name: str, values: Mapping[str, str], also: Sequence[str]) -> str:
+def _kind(known: Cause | None) -> str:
+    if known is None:
+        return NOTHING
+    return CONSEQUENCE if is_consequence(known) else FAULT
+
+
+def _what(language: str, name: str, values: Mapping[str, str], details: Sequence[Detail]) -> str:
+    """What is wrong, and who it was."""
+    general = texts(language)[name]["what"].format_map(values)
+    return _SPACE[language].join([general, *_sentences(language, WHAT, details)])
+
+
+def _remedy(
+    language: str,
+    name: str,
+    values: Mapping[str, str],
+    also: Sequence[str],
+    details: Sequence[Detail],
+) -> str:
     """What to do about a cause in general, and what its own message and place say."""
     known = texts(language)
     told = {sentence: known["also"][sentence].format_map(values) for sentence in also}
     general = known[name]["remedy"].format_map(values)
     first = [told.pop("advice")] if "advice" in told else []
-    return ("" if language == "zh" else " ").join([*first, general, *told.values()])
+    besides = _sentences(language, REMEDY, details)
+    return _SPACE[language].join([*first, general, *besides, *told.values()])
+
+
+def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:
+    known = texts(language)["also"]
+    return [known[one.sentence].format_map(one.values) for one in details if one.to == to]
 
 
 def _read(source: Source, read: _Read) -> None:
@@ -169,13 +201,39 @@ def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Rea
         if silent is not None:
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
+    details = _details(chosen, same)
     return replace(
-        _answer(name, values, read, event.cause, event.also),
+        _answer(name, values, read, event.cause, event.also, details),
         evidence=_evidence([chosen, *same[: _SAME - 1]]),
         followed=_evidence(_different(event, others)),
         rank=rank,
         place=values.get("place"),
     )
+
+
+def _details(chosen: _Sign, same: Sequence[_Sign]) -> list[Detail]:
+    """What is said around the line besides, and around others that tell of the same."""
+    cause = chosen.event.cause
+    if not has_details(cause):
+        return []
+    text = "\n".join(_around(sign) for sign in (chosen, *same[: _SAME - 1]))
+    found = list(details_of(cause, text))
+    waiting = sorted({sign.rank for sign in (chosen, *same) if sign.rank is not None})
+    if cause.level is Level.LOST_PEER and len(waiting) > 1:
+        ranks = ", ".join(map(str, waiting[:_MOST_RANKS]))
+        found.append(Detail(WHAT, "waiting-ranks", {"ranks": ranks}))
+    return found
+
+
+def _around(sign: _Sign) -> str:
+    """The lines around a sign, without what stands before each."""
+    fd = sign.source.open()
+    try:
+        start = max(sign.event.line.offset - _BEFORE, 0)
+        text = os.pread(fd, sign.event.line.offset - start + _AFTER, start)
+    finally:
+        os.close(fd)
+    return "\n".join(line.text for line in lines_of(start, text, 0))
 
 
 def _silent(chosen: _Sign, others: Sequence[_Sign], logs: Sequence[Source]) -> int | None:

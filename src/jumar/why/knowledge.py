@@ -27,7 +27,7 @@ _CODE_FORMS = {
             "error no is ",
             "runtime result = ",
         ),
-        *("retcode: ", "retCode=", "errno:", "error code is:", "ret = "),
+        *("retcode: ", "retCode=", "errno:", "error code is:", "error code:", "ret = "),
     ),
     "hccl": ("HCCL function error\terror code is ", "HCCL error in\terror code is "),
     "torch_npu": ("ERR",),
