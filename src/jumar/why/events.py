@@ -57,6 +57,8 @@ _TOLD_BY_LINES = frozenset(
             "checkpoint-broken",
             "kernel-missing",
             "not-there",
+            "aborted",
+            "node-login",
         ),
     )
 )
@@ -323,10 +325,15 @@ def _is_no_fault(text: str) -> bool:
 
 def _best(found: list[Signature]) -> Signature | None:
     return min(
-        found,
+        _most_particular(found),
         key=lambda one: (_VAGUE_LAST.get(one.cause.level, one.cause.level), -one.weight),
         default=None,
     )
+
+
+def _most_particular(found: list[Signature]) -> list[Signature]:
+    """Without those whose words another one has, with more: what a code means depends on who returned it."""
+    return [one for one in found if not any(one.words < other.words for other in found)]
 
 
 def _began(lines: Sequence[Line]) -> float | None:

@@ -74,6 +74,7 @@ class Signature:
     anchor: str
     """The longest: it names the line."""
     others: tuple[str, ...]
+    words: frozenset[str]
 
     @property
     def weight(self) -> int:
@@ -188,7 +189,7 @@ def _signature(cause: Cause, words: list[str]) -> Signature:
     # A word behind `@` may stand in the frames of the traceback, so it does not name the line.
     anchor = max((word for word in words if not word.startswith("@")), key=len)
     others = [word.removeprefix("@") for word in words if word != anchor]
-    return Signature(cause, anchor, tuple(others))
+    return Signature(cause, anchor, tuple(others), frozenset((anchor, *others)))
 
 
 @cache

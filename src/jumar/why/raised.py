@@ -115,6 +115,9 @@ def exceptions(lines: Sequence[Line]) -> tuple[list[Raised], set[int]]:
         if one is not None:
             raised.append(one)
             index += len(one.lines)
+        elif is_stack and index == len(lines):
+            # A stack that was cut off: what stands before it is all that is said of it.
+            quoted.discard(start)
         elif not is_stack:
             quoted |= _frame_without_stack(lines, index)
             index += 1
