@@ -9,6 +9,7 @@ from jumar.why.details import REMEDY, WHAT
 from jumar.why.knowledge import (
     API_GONE,
     API_NEW,
+    CUT_OFF,
     ERROR_LINE,
     LANGUAGES,
     OPTIONAL_MISSING,
@@ -70,6 +71,7 @@ def test_every_cause_can_be_found() -> None:
         "peer-silent",
         PYTHON_ERROR,
         OPTIONAL_MISSING,
+        CUT_OFF,
         ERROR_LINE,
         API_GONE,
         API_NEW,

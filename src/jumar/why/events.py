@@ -11,6 +11,7 @@ from jumar.why.advice import Told, told_by
 from jumar.why.knowledge import (
     API_GONE,
     API_NEW,
+    CUT_OFF,
     ERROR_LINE,
     LIBRARY_ERROR,
     OPTIONAL_MISSING,
@@ -27,7 +28,7 @@ from jumar.why.knowledge import (
     places,
     signatures_in,
 )
-from jumar.why.raised import Raised, exceptions
+from jumar.why.raised import Raised, cut_stack, exceptions
 from jumar.why.reading import Line, waited, without_marks
 
 _WARNING = re.compile(r"[a-z]Warning: ")
@@ -145,6 +146,9 @@ def _events_of_one(lines: Sequence[Line], known: _Known) -> Iterator[Event]:
     raised, quoted = exceptions(lines)
     yield from (_of_exception(one, known) for one in _kept(raised, known))
     inside = quoted | {one.index + i for one in raised for i in range(len(one.lines))}
+    cut = cut_stack(lines, raised)
+    if cut is not None:
+        yield Event(causes()[CUT_OFF], lines[cut], _began([lines[cut]]), is_hint=True)
     for index in range(len(lines)):
         if index not in inside:
             event = _of_line(lines, index, inside, known)

@@ -16,6 +16,7 @@ _WORD = re.compile(r"\w+")
 LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
 OPTIONAL_MISSING = "optional-missing"
+CUT_OFF = "cut-off"
 API_GONE, API_NEW = "api-gone", "api-new"
 # How the layers above CANN and HCCL write a code of theirs.
 _CODE_FORMS = {

@@ -46,6 +46,7 @@ _ANOTHER_MATTER = re.compile(
 # Below this an exception quotes the one that it was raised for: `BackendCompilerFailed: backend='inductor' raised:`.
 _QUOTES = " raised:"
 _MESSAGE_LINES, _MOST_ABOVE = 12, 400
+_SHORTEST_STACK = 3
 _HOLLOW_LINES = 40
 _LIBRARY = ("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>")
 # A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
@@ -122,6 +123,15 @@ def exceptions(lines: Sequence[Line]) -> tuple[list[Raised], set[int]]:
             quoted |= _frame_without_stack(lines, index)
             index += 1
     return raised, quoted
+
+
+def cut_stack(lines: Sequence[Line], raised: Sequence[Raised]) -> int | None:
+    """Where a stack begins that the end of the log cuts off before its exception."""
+    after = raised[-1].index + 1 if raised else 0
+    starts = [at for at in range(after, len(lines)) if _TRACEBACK in lines[at].text]
+    if not starts or len(lines) - starts[-1] < _SHORTEST_STACK:
+        return None
+    return starts[-1] if _end_of_stack(lines, starts[-1]) == len(lines) else None
 
 
 def _end_of_stack(lines: Sequence[Line], start: int) -> int:
