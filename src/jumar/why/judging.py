@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, UNKNOWN, Evidence, Verdict
 from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
 from jumar.why.events import Event, events_of, read_closer
-from jumar.why.knowledge import ERROR_LINE, LANGUAGES, Cause, Level, by_platform, texts
+from jumar.why.knowledge import (
+    ERROR_LINE,
+    LANGUAGES,
+    PEER_LATE,
+    Cause,
+    Level,
+    by_platform,
+    texts,
+)
 from jumar.why.reading import lines_of
 from jumar.why.scan import line_number, regions
 
@@ -177,6 +185,9 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
     best = [sign for sign in living if sign.event.level is level]
     if level is Level.HINT:
         best = _telling(best)
+    if level is Level.LOST_PEER and any(sign.event.at is None for sign in best):
+        # Whoever waits too long leaves, and is then what the others lost.
+        best = [sign for sign in best if sign.event.cause.name == PEER_LATE] or best
     # Times of different logs are compared only where all have them.
     firsts = list({id(sign.source): sign for sign in reversed(best)}.values())
     if any(sign.source.is_accused for sign in firsts):
