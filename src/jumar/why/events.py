@@ -36,10 +36,11 @@ _WARNING = re.compile(r"[a-z]Warning: ")
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(
     r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)"
-    r"|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
+    r"|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
 )
-# The message of a C++ exception that nobody caught.
-_WHAT = re.compile(r"\s*what\(\): ")
+# The message of a C++ exception that nobody caught, and of a check that ended the process.
+_WHAT = re.compile(r"\s*what\(\): |F\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w.]+:\d+\] ")
+_CHECK = "F"
 # What a line that calls itself an error may tell of the world; of calls and values it tells too little.
 _TOLD_BY_LINES = frozenset(
     (
@@ -60,6 +61,7 @@ _TOLD_BY_LINES = frozenset(
             "not-there",
             "aborted",
             "node-login",
+            "kernel-arguments",
         ),
     )
 )
@@ -304,7 +306,11 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     if form is not None:
         return Event(form, line, _began([line]), said, len(text), end)
     kind = _kind(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
-    if kind.name != LIBRARY_ERROR:
+    is_check = _WHAT.match(text) is not None and text.startswith(_CHECK)
+    if is_check and kind.name in _GENERAL:
+        # That a check failed is what all of them say.
+        kind = causes()[LIBRARY_ERROR]
+    if kind.name != LIBRARY_ERROR or is_check:
         return Event(kind, line, _began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
         return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end, is_hint=True)
