@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.spec.causes import Cause as PlatformCause
@@ -98,6 +99,11 @@ def test_signatures_are_particular_and_would_be_looked_at() -> None:
     assert not [row for row in unseen if causes()[row[0]].level is Level.LOST_PEER]
 
 
+def _counted(verdicts: Iterable[str]) -> str:
+    count = Counter(verdicts)
+    return " | ".join(str(count[verdict]) for verdict in ("right", "wrong", "unknown"))
+
+
 def test_the_page_tells_how_the_public_threads_were_judged() -> None:
     here = Path(__file__).parent
     lines = (here / "threads.tsv").read_text("utf-8").splitlines()
@@ -105,8 +111,19 @@ def test_the_page_tells_how_the_public_threads_were_judged() -> None:
     assert {cause for *_, cause, _ in found} <= set(causes())
     page = (here.parents[1] / "docs/reference/why.md").read_text("utf-8")
     today = Counter(verdict for *_, verdict in found)
-    told = " | ".join(str(today[verdict]) for verdict in ("right", "wrong", "unknown"))
-    assert f"| sets six to twenty-two ({len(found)}), after they were used | {told} |" in page
+    # Sets of two series: those with a letter are told by that name.
+    named = [row for row in found if not row[0][0].isdigit()]
+    told = _counted(verdict for *_, verdict in named)
+    assert f"| sets six to twenty-two ({len(named)}), after they were used | {told} |" in page
+    for letter in sorted({row[0][-1] for row in found if row[0][0].isdigit()}):
+        series = [row for row in found if re.fullmatch(rf"\d+{letter}", row[0])]
+        ordered = sorted({row[0] for row in series})
+        told = _counted(verdict for *_, verdict in series)
+        which = f"sets {ordered[0]} to {ordered[-1]} ({len(series)})"
+        assert f"| {which}, after they were used | {told} |" in page
+        for name in ordered:
+            first = [verdict for one, _, verdict, *_ in series if one == name]
+            assert f"| set {name}, first seen ({len(first)}) | {_counted(first)} |" in page
     sets = (
         *("seventh", "eighth", "ninth", "eleventh", "twelfth", "thirteenth", "fourteenth"),
         *("fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth"),
