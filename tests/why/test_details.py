@@ -1,9 +1,12 @@
 """What is told where a log only says that another process failed: who, how, and which log holds the fault."""
 
 import os
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from jumar.cli.why import command
 from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, Verdict
 from jumar.why.judging import Source, judge
 
@@ -123,3 +126,18 @@ def test_what_cann_says_is_quoted() -> None:
 
 def test_an_empty_log_is_no_consequence() -> None:
     assert _of("step 1\n").kind == NOTHING
+
+
+def test_the_command_says_where_to_look_next(tmp_path: Path) -> None:
+    log = tmp_path / "torchrun.log"
+    log.write_text(ELASTIC.format(code=1))
+    shown = CliRunner().invoke(command, [str(log)]).output
+    assert "look next: Another log" in shown
+    log.write_text("MemoryError\n")
+    assert "remedy: " in CliRunner().invoke(command, [str(log)]).output
+
+
+def test_an_event_that_passed_loses_to_what_ended_the_job() -> None:
+    waited = "Warning FailedScheduling 40s default-scheduler 0/2 nodes are available: 1 Insufficient nvidia.com/gpu\n"
+    assert _of(waited).cause == "pod-waiting"
+    assert _of(f"{waited}MemoryError\n").cause == "host-allocation"
