@@ -39,7 +39,7 @@ _ERROR_LINE = re.compile(
     r"|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
 )
 # The message of a C++ exception that nobody caught, and of a check that ended the process.
-_WHAT = re.compile(r"\s*what\(\): |F\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w.]+:\d+\] ")
+_WHAT = re.compile(r".{0,120}?\bwhat\(\): |F\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w.]+:\d+\] ")
 _CHECK = "F"
 # What a line that calls itself an error may tell of the world; of calls and values it tells too little.
 _TOLD_BY_LINES = frozenset(

@@ -119,19 +119,22 @@ def exceptions(lines: Sequence[Line]) -> tuple[list[Raised], set[int]]:
         elif is_stack and index == len(lines):
             # A stack that was cut off: what stands before it is all that is said of it.
             quoted.discard(start)
-        elif not is_stack:
+        elif not is_stack and index < len(lines):
             quoted |= _frame_without_stack(lines, index)
             index += 1
     return raised, quoted
 
 
 def cut_stack(lines: Sequence[Line], raised: Sequence[Raised]) -> int | None:
-    """Where a stack begins that the end of the log cuts off before its exception."""
+    """Where a stack begins, or its last frame, that the end of the log cuts off before its exception."""
     after = raised[-1].index + 1 if raised else 0
     starts = [at for at in range(after, len(lines)) if _TRACEBACK in lines[at].text]
-    if not starts or len(lines) - starts[-1] < _SHORTEST_STACK:
-        return None
-    return starts[-1] if _end_of_stack(lines, starts[-1]) == len(lines) else None
+    if starts:
+        is_cut = _end_of_stack(lines, starts[-1]) == len(lines)
+        return starts[-1] if is_cut and len(lines) - starts[-1] >= _SHORTEST_STACK else None
+    last = range(max(after, len(lines) - _SHORTEST_STACK), len(lines))
+    frames = [at for at in last if (found := _FRAME.match(lines[at].text)) and found["name"]]
+    return frames[-1] if frames and lines[-1].text[:1].isspace() else None
 
 
 def _end_of_stack(lines: Sequence[Line], start: int) -> int:
