@@ -40,3 +40,15 @@ def test_the_client_and_the_page_tell_it(shared: Running) -> None:
     assert "einops&lt;b&gt;" in english
     assert verdict.what["zh"] in shared.ask("GET", f"/jobs/{job.id}?lang=zh").text
     assert shared.api("GET", f"/jobs/{job.id}/why", user="bob").status == 403
+
+
+def test_the_page_says_where_to_look_if_the_fault_is_elsewhere(shared: Running) -> None:
+    said = "torch/distributed/elastic/multiprocessing/api.py:9] failed (exitcode: 1) local_rank: 5 (pid: 26) of binary: python\n"
+    job = failed(shared, said)
+    with Client(shared.url, shared.token("ann")) as client:
+        verdict = client.why(job.name)
+    assert (verdict.cause, verdict.kind) == ("child-failed", "consequence")
+    page = shared.ask("GET", f"/jobs/{job.id}?lang=en").text
+    assert "Look next" in page
+    assert "Remedy" not in page
+    assert "接下来查看" in shared.ask("GET", f"/jobs/{job.id}?lang=zh").text

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 PREAMBLE = """
-import argparse, ctypes, json, os, signal, socket, subprocess, sys, urllib.request
+import argparse, ctypes, faulthandler, json, os, signal, socket, subprocess, sys, urllib.request
 import numpy, torch
 import torch.distributed as dist
 from datetime import timedelta
@@ -19,6 +19,14 @@ RANK = int(os.environ["RANK"])
 def init(world=2, seconds=60):
     store = dist.FileStore("store", world)
     dist.init_process_group("gloo", store=store, rank=RANK, world_size=world, timeout=timedelta(seconds=seconds))
+def elastic(function):
+    # What torchrun does, without starting Python again.
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    logs = DefaultLogsSpecs(f"{os.getcwd()}.logs")
+    config = LaunchConfig(1, 1, 2, logs, run_id="x", rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0",
+        start_method="fork", max_restarts=0, monitor_interval=0.1)
+    elastic_launch(config, function)()
 """
 
 # Cause, ranks, code. Where two causes are given, either says what is wrong.
@@ -189,6 +197,81 @@ CASES: dict[str, tuple[str, int, str]] = {
     "graph-numpy": ("autograd", 1, "torch.ones(2, requires_grad=True).numpy()"),
     "mixed-types": ("dtype", 1, "nn.Linear(2, 2)(torch.zeros(1, 2, dtype=torch.float64))"),
     "import-name": ("import-name library-use", 1, "from torch.nn import Linearr"),
+    "elastic-exit": (
+        "child-failed",
+        1,
+        "def main():\n    if os.environ['RANK'] == '1': os._exit(1)\nelastic(main)",
+    ),
+    "elastic-killed": (
+        "killed",
+        1,
+        "def main():\n    if os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\nelastic(main)",
+    ),
+    "elastic-raises": (
+        "key-missing",
+        1,
+        "def main():\n    if os.environ['RANK'] == '1': {}['lr']\nelastic(main)",
+    ),
+    "spawned-crash": (
+        "crash",
+        1,
+        "import torch.multiprocessing as mp\ndef work(i): ctypes.string_at(0)\n"
+        "mp.start_processes(work, nprocs=2, start_method='fork')",
+    ),
+    "spawned-bus": (
+        "shared-memory",
+        1,
+        "import torch.multiprocessing as mp\ndef work(i): os.kill(os.getpid(), signal.SIGBUS)\n"
+        "faulthandler.disable()\nmp.start_processes(work, nprocs=2, start_method='fork')",
+    ),
+    "worker-killed": (
+        "killed",
+        1,
+        "class Big(torch.utils.data.Dataset):\n"
+        "    def __len__(self): return 4\n"
+        "    def __getitem__(self, i): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "next(iter(torch.utils.data.DataLoader(Big(), num_workers=1)))",
+    ),
+    "barrier": (
+        "peer-late",
+        2,
+        "init()\nif RANK == 0: dist.monitored_barrier(timeout=timedelta(seconds=1))\n"
+        "else: dist.all_reduce(torch.zeros(1))",
+    ),
+    "slow-rank": (
+        "peer-late",
+        2,
+        "init(seconds=1)\nif RANK == 1: signal.sigtimedwait([], 3)\ndist.all_reduce(torch.zeros(1))",
+    ),
+    "shell-killed": (
+        "killed",
+        1,
+        "subprocess.run(['bash', '-c', 'sh -c \"kill -9 \\\\$\\\\$\"; echo went on'])\nraise SystemExit(1)",
+    ),
+    "program-aborted": (
+        "aborted",
+        1,
+        "subprocess.run([sys.executable, '-c', 'import os; os.abort()'], check=True)",
+    ),
+    "memory-limit": (
+        "host-allocation",
+        1,
+        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))\n"
+        "kept = [bytearray(2**30) for _ in range(20)]",
+    ),
+    "file-size": (
+        "file-write",
+        1,
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (10**5, 10**5))\n"
+        "open('big', 'wb').write(bytes(10**6))",
+    ),
+    "alone-by-network": (
+        "network-connect",
+        1,
+        "s = socket.create_server(('127.0.0.1', 0))\nport = s.getsockname()[1]\ns.close()\n"
+        "dist.init_process_group('gloo', f'tcp://127.0.0.1:{port}', timedelta(seconds=1), 2, 0)",
+    ),
+    "wide-group": ("rank-setup", 1, "init(1)\ndist.new_group([0, 5])"),
 }
 
 

@@ -134,3 +134,9 @@ def test_what_a_script_says_in_a_line_loses_to_what_ended_it() -> None:
         f'{warned}Traceback (most recent call last):\n  File "/a/t.py", line 1, in f\n    x\nKeyError: 3\n'
     )
     assert verdict.cause == "key-missing"
+
+
+def test_a_log_that_ends_in_a_box_or_in_frames_is_read() -> None:
+    assert _of("│ ray.exceptions.RayTaskError(RuntimeError): x() │\n").cause is None
+    frames = 'x\n  File "/a/t.py", line 1, in f\n    g()\n  File "/a/t.py", line 5, in g\n    h()\n'
+    assert _of(frames).cause == "cut-off"

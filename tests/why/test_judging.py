@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jumar.errors import BadInput
 from jumar.spec.verdicts import Verdict
 from jumar.why.gather import from_path, from_paths
-from jumar.why.judging import judge
+from jumar.why.judging import Source, judge
 from jumar.why.scan import regions
 
 TRACEBACK = (
@@ -332,3 +332,22 @@ def test_the_end_of_a_log_is_read_without_a_mark(tmp_path: Path) -> None:
 )
 def test_settings_that_are_shown_are_no_faults(tmp_path: Path, line: str) -> None:
     assert why(tmp_path, rank0=line).cause is None
+
+
+PIECES = (
+    *("│ x │\n", "╭─ Traceback (most recent call last) ─╮\n", "Traceback (most recent call last):\n"),
+    *('  File "/a/t.py", line 3, in f\n', "    x()\n", "KeyError: 'a'\n", "assert x\n", "AssertionError\n"),
+    *("KeyError    Traceback (most recent call last)\n", "  what():  boom {x}\n", "[rank0]: ", "\n"),
+    *("F0925 14:07:56.489186 14091 a.cu:79] Check failed: x\n", "exits with return code = -9\n"),
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=10).map("".join))
+def test_any_mix_of_lines_gives_a_verdict(text: str) -> None:
+    fd = os.memfd_create("log")
+    try:
+        os.write(fd, text.encode())
+        assert judge([Source("log", lambda: os.dup(fd))]).files == 1
+    finally:
+        os.close(fd)

@@ -2,12 +2,15 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.spec.causes import Cause as PlatformCause
+from jumar.why.details import REMEDY, WHAT
 from jumar.why.knowledge import (
     API_GONE,
     API_NEW,
+    CUT_OFF,
     ERROR_LINE,
     LANGUAGES,
     OPTIONAL_MISSING,
@@ -23,7 +26,10 @@ from jumar.why.knowledge import (
 from jumar.why.scan import MARKS
 
 VENDOR_LOG = re.compile(r"AISW_|Comp_|0x")
-VERDICTS = ("right", "wrong", "unknown")
+
+
+def _values(text: str) -> list[str]:
+    return sorted(re.findall(r"\{\w+\}", text))
 
 
 def test_every_cause_is_told_in_every_language_with_the_same_values() -> None:
@@ -36,8 +42,19 @@ def test_every_cause_is_told_in_every_language_with_the_same_values() -> None:
             assert words.keys() == english[name].keys()
             for key, text in words.items():
                 assert text.strip() == text != ""
-                assert re.findall(r"\{\w+\}", text) == re.findall(r"\{\w+\}", english[name][key])
+                # Each language has its own order of words.
+                assert _values(text) == _values(english[name][key])
     assert {cause.whose for cause in causes().values()} <= set(english["whose"])
+
+
+def test_what_is_said_besides_is_whole() -> None:
+    sentences = texts("en")["also"]
+    for names, to, sentence, pattern in rows("jumar.why", "details.tsv"):
+        assert set(names.split()) <= set(causes()), names
+        assert to in (WHAT, REMEDY)
+        # A pattern gives every value that its sentence has.
+        values = set(re.findall(r"(?<!\{)\{(\w+)\}", sentences[sentence]))
+        assert values == set(re.compile(pattern).groupindex), sentence
 
 
 def test_at_least_300_faults_of_the_vendors_table_are_known() -> None:
@@ -55,6 +72,7 @@ def test_every_cause_can_be_found() -> None:
         "peer-silent",
         PYTHON_ERROR,
         OPTIONAL_MISSING,
+        CUT_OFF,
         ERROR_LINE,
         API_GONE,
         API_NEW,
@@ -81,32 +99,36 @@ def test_signatures_are_particular_and_would_be_looked_at() -> None:
     assert not [row for row in unseen if causes()[row[0]].level is Level.LOST_PEER]
 
 
+def _counted(verdicts: Iterable[str]) -> str:
+    count = Counter(verdicts)
+    return " | ".join(str(count[verdict]) for verdict in ("right", "wrong", "unknown"))
+
+
 def test_the_page_tells_how_the_public_threads_were_judged() -> None:
     here = Path(__file__).parent
     lines = (here / "threads.tsv").read_text("utf-8").splitlines()
-    rows = [line.split("\t") for line in lines if not line.startswith(("#", "set\t"))]
-    assert {cause for *_, cause, _ in rows} <= set(causes())
+    found = [line.split("\t") for line in lines if not line.startswith(("#", "set\t"))]
+    assert {cause for *_, cause, _ in found} <= set(causes())
     page = (here.parents[1] / "docs/reference/why.md").read_text("utf-8")
-    # Sets whose names are numbers were judged by the remedy as well, and are told one by one.
-    numbered = sorted({row[0] for row in rows if row[0][0].isdigit()})
-    found = [row for row in rows if row[0] not in numbered]
-    today = Counter(verdict for *_, verdict in found)
-    told = " | ".join(str(today[verdict]) for verdict in VERDICTS)
-    assert f"| sets six to twenty-two ({len(found)}), after they were used | {told} |" in page
+    # Later sets are of two series, each known by its letter.
+    named = [row for row in found if not row[0][0].isdigit()]
+    told = _counted(verdict for *_, verdict in named)
+    assert f"| sets six to twenty-two ({len(named)}), after they were used | {told} |" in page
+    for letter in sorted({row[0][-1] for row in found if row[0][0].isdigit()}):
+        series = [row for row in found if re.fullmatch(rf"\d+{letter}", row[0])]
+        ordered = sorted({row[0] for row in series})
+        told = _counted(verdict for *_, verdict in series)
+        which = f"sets {ordered[0]} to {ordered[-1]} ({len(series)})"
+        assert f"| {which}, after they were used | {told} |" in page
+        for name in ordered:
+            first = [verdict for one, _, verdict, *_ in series if one == name]
+            assert f"| set {name}, first seen ({len(first)}) | {_counted(first)} |" in page
     sets = (
         *("seventh", "eighth", "ninth", "eleventh", "twelfth", "thirteenth", "fourteenth"),
         *("fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth"),
         *("twentieth", "twenty-first", "twenty-second"),
     )
     for name in sets:
-        first = Counter(verdict for one, _, verdict, *_ in found if one == name)
-        told = " | ".join(str(first[verdict]) for verdict in VERDICTS)
-        assert f"| {name} set, first seen ({first.total()}) | {told} |" in page
-    for name in numbered:
-        theirs = [row for row in rows if row[0] == name]
-        for what, column in (("first seen", 2), ("after it was used", 4)):
-            counted = Counter(row[column] for row in theirs)
-            told = " | ".join(str(counted[verdict]) for verdict in VERDICTS)
-            assert f"| set {name}, {what} ({len(theirs)}) | {told} |" in page
-    assert not {row[1] for row in found} & {row[1] for row in rows if row[0] in numbered}
-    assert today["wrong"] <= 0.05 * len(found)
+        first = [verdict for one, _, verdict, *_ in named if one == name]
+        assert f"| {name} set, first seen ({len(first)}) | {_counted(first)} |" in page
+    assert Counter(verdict for *_, verdict in found)["wrong"] <= 0.05 * len(found)

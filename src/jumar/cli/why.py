@@ -10,7 +10,7 @@ from jumar.cli import completing
 from jumar.cli.connect import connected
 from jumar.cli.output import local, print_json, readable_line, say
 from jumar.errors import BadInput
-from jumar.spec.verdicts import Evidence, Verdict
+from jumar.spec.verdicts import CONSEQUENCE, Evidence, Verdict
 from jumar.words import language
 from jumar.words.reasons import phrase
 
@@ -78,7 +78,8 @@ def _print(verdict: Verdict) -> None:
         say(f"  {', '.join(where)}")
     for one in verdict.evidence:
         say(f"  {_line(one)}")
-    say(f"{local('remedy')}: {verdict.remedy[spoken]}")
+    label = local("look next") if verdict.kind == CONSEQUENCE else local("remedy")
+    say(f"{label}: {verdict.remedy[spoken]}")
     if verdict.followed:
         say(f"{local('also in the logs')}:")
         for one in verdict.followed:

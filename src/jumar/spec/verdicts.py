@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 UNKNOWN = "unknown"
 """Whose a fault is when the logs do not tell."""
+FAULT, CONSEQUENCE, NOTHING = "fault", "consequence", "nothing"
+"""What kind of answer it is: a consequence says which log holds the fault, and how to get it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class Verdict:
     `cause` is None where nothing at all was found."""
 
     cause: str | None
+    kind: str = FAULT
+    """fault; consequence, where another log holds the fault and `remedy` says which; nothing."""
     whose: str
     """script, card, network, host, memory or unknown; none where nothing is wrong."""
     what: Mapping[str, str]

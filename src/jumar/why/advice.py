@@ -20,6 +20,8 @@ _ADVISES = re.compile(
 )
 _NO_ADVICE = re.compile(
     r"(?i)report (?:a|this|the) (?:bug|issue)|open an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
+    # `call aclnnAdd failed` names what was called.
+    r"|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
     r"|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
 _MOST_ADVICE, _SHORTEST = 2, 12

@@ -11,6 +11,7 @@ from jumar.why.advice import Told, told_by
 from jumar.why.knowledge import (
     API_GONE,
     API_NEW,
+    CUT_OFF,
     ERROR_LINE,
     LIBRARY_ERROR,
     OPTIONAL_MISSING,
@@ -28,7 +29,7 @@ from jumar.why.knowledge import (
     signatures_in,
 )
 from jumar.why.particulars import Read, read
-from jumar.why.raised import Raised, exceptions
+from jumar.why.raised import Raised, cut_stack, exceptions
 from jumar.why.reading import Line, waited, without_marks
 
 _WARNING = re.compile(r"[a-z]Warning: ")
@@ -36,10 +37,11 @@ _WARNING = re.compile(r"[a-z]Warning: ")
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(
     r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)"
-    r"|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
+    r"|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
 )
-# The message of a C++ exception that nobody caught.
-_WHAT = re.compile(r"\s*what\(\): ")
+# The message of a C++ exception that nobody caught, and of a check that ended the process.
+_WHAT = re.compile(r".{0,120}?\bwhat\(\): |F\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w.]+:\d+\] ")
+_CHECK = "F"
 # What a line that calls itself an error may tell of the world; of calls and values it tells too little.
 _TOLD_BY_LINES = frozenset(
     (
@@ -58,6 +60,9 @@ _TOLD_BY_LINES = frozenset(
             "checkpoint-broken",
             "kernel-missing",
             "not-there",
+            "aborted",
+            "node-login",
+            "kernel-arguments",
         ),
     )
 )
@@ -154,6 +159,9 @@ def _events_of_one(lines: Sequence[Line], known: _Known) -> Iterator[Event]:
     raised, quoted = exceptions(lines)
     yield from (_of_exception(one, known) for one in _kept(raised, known))
     inside = quoted | {one.index + i for one in raised for i in range(len(one.lines))}
+    cut = cut_stack(lines, raised)
+    if cut is not None:
+        yield Event(causes()[CUT_OFF], lines[cut], _began([lines[cut]]), is_hint=True)
     for index in range(len(lines)):
         if index not in inside:
             event = _of_line(lines, index, inside, known)
@@ -323,7 +331,11 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
     if form is not None:
         return Event(form, line, _began([line]), said, len(text), end)
     kind = _kind(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
-    if kind.name != LIBRARY_ERROR:
+    is_check = _WHAT.match(text) is not None and text.startswith(_CHECK)
+    if is_check and kind.name in _GENERAL:
+        # That a check failed is what all of them say.
+        kind = causes()[LIBRARY_ERROR]
+    if kind.name != LIBRARY_ERROR or is_check:
         return Event(kind, line, _began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
         return Event(causes()[ERROR_LINE], line, _began([line]), said, 0, end, is_hint=True)
@@ -376,10 +388,15 @@ def _is_no_fault(text: str) -> bool:
 
 def _best(found: list[Signature]) -> Signature | None:
     return min(
-        found,
+        _most_particular(found),
         key=lambda one: (_VAGUE_LAST.get(one.cause.level, one.cause.level), -one.weight),
         default=None,
     )
+
+
+def _most_particular(found: list[Signature]) -> list[Signature]:
+    """Without those whose words another one has, with more: what a code means depends on who returned it."""
+    return [one for one in found if not any(one.words < other.words for other in found)]
 
 
 def _began(lines: Sequence[Line]) -> float | None:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jumar.spec.verdicts import UNKNOWN, Evidence, Verdict
+from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, UNKNOWN, Evidence, Verdict
+from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
 from jumar.why.events import (
     Event,
     events_of,
@@ -18,6 +19,7 @@ from jumar.why.knowledge import (
     ERROR_LINE,
     EXTENSION_BUILD,
     LANGUAGES,
+    PEER_LATE,
     Cause,
     Level,
     by_platform,
@@ -32,6 +34,8 @@ _SURVIVED = 64 * 1024
 _TAIL = 16 * 1024
 """How much of a log's end is read for forms where nothing else is known."""
 _SHOWN, _SAME, _FOLLOWED = 300, 3, 5
+_SPACE = {"en": " ", "zh": ""}
+"""What stands between two sentences."""
 _MOST_HINTS = 100
 # What a compiler or linker says of a fault, in its own form: `x.cu(12): error: …`.
 _COMPILER_SAYS = re.compile(
@@ -40,6 +44,9 @@ _COMPILER_SAYS = re.compile(
 )
 _BELOW = 4096
 """How far below a build's first complaint its compiler may still speak."""
+_MOST_RANKS = 16
+_BEFORE, _AFTER = 6 * 1024, 6 * 1024
+"""How much is read around the line that was chosen for what else is said there."""
 _LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (\d+)")
 
 
@@ -111,25 +118,49 @@ def _answer(
     known: Cause | None = None,
     also: Sequence[str] = (),
     particular: str | None = None,
+    details: Sequence[Detail] = (),
 ) -> Verdict:
     told = {one: words(one)[particular] if particular else texts(one)[name] for one in LANGUAGES}
     return Verdict(
         cause=None if known is None else known.name,
         whose=UNKNOWN if known is None else known.whose,
-        what={one: told[one]["what"].format_map(values) for one in LANGUAGES},
-        remedy={one: _remedy(one, told[one]["remedy"], values, also) for one in LANGUAGES},
+        kind=_kind(known),
+        what={one: _what(one, told[one]["what"], values, details) for one in LANGUAGES},
+        remedy={one: _remedy(one, told[one]["remedy"], values, also, details) for one in LANGUAGES},
         files=read.files,
         bytes=read.bytes,
     )
 
 
-def _remedy(language: str, general: str, values: Mapping[str, str], also: Sequence[str]) -> str:
+def _kind(known: Cause | None) -> str:
+    if known is None:
+        return NOTHING
+    return CONSEQUENCE if is_consequence(known) else FAULT
+
+
+def _what(language: str, general: str, values: Mapping[str, str], details: Sequence[Detail]) -> str:
+    """What is wrong, and who it was."""
+    return _SPACE[language].join([general.format_map(values), *_sentences(language, WHAT, details)])
+
+
+def _remedy(
+    language: str,
+    general: str,
+    values: Mapping[str, str],
+    also: Sequence[str],
+    details: Sequence[Detail],
+) -> str:
     """What to do about a cause in general, and what its own message and place say."""
     known = texts(language)["also"]
     told = {sentence: known[sentence].format_map(values) for sentence in also}
     first = [told.pop("advice")] if "advice" in told else []
-    between = "" if language == "zh" else " "
-    return between.join([*first, general.format_map(values), *told.values()])
+    besides = _sentences(language, REMEDY, details)
+    return _SPACE[language].join([*first, general.format_map(values), *besides, *told.values()])
+
+
+def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:
+    known = texts(language)["also"]
+    return [known[one.sentence].format_map(one.values) for one in details if one.to == to]
 
 
 def _read(source: Source, read: _Read) -> None:
@@ -173,6 +204,9 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
     best = [sign for sign in living if sign.event.level is level]
     if level is Level.HINT:
         best = _telling(best)
+    if level is Level.LOST_PEER and any(sign.event.at is None for sign in best):
+        # Whoever waits too long leaves, and is then what the others lost.
+        best = [sign for sign in best if sign.event.cause.name == PEER_LATE] or best
     # Times of different logs are compared only where all have them.
     firsts = list({id(sign.source): sign for sign in reversed(best)}.values())
     if any(sign.source.is_accused for sign in firsts):
@@ -232,13 +266,39 @@ def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Rea
         if silent is not None:
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
+    details = _details(chosen, same)
     return replace(
-        _answer(name, values, read, event.cause, event.also, event.particular),
+        _answer(name, values, read, event.cause, event.also, event.particular, details),
         evidence=_evidence([chosen, *same[: _SAME - 1]]),
         followed=_evidence(_different(event, others)),
         rank=rank,
         place=values.get("place"),
     )
+
+
+def _details(chosen: _Sign, same: Sequence[_Sign]) -> list[Detail]:
+    """What is said around the line besides, and around others that tell of the same."""
+    cause = chosen.event.cause
+    if not has_details(cause):
+        return []
+    text = "\n".join(_around(sign) for sign in (chosen, *same[: _SAME - 1]))
+    found = list(details_of(cause, text))
+    waiting = sorted({sign.rank for sign in (chosen, *same) if sign.rank is not None})
+    if cause.level is Level.LOST_PEER and len(waiting) > 1:
+        ranks = ", ".join(map(str, waiting[:_MOST_RANKS]))
+        found.append(Detail(WHAT, "waiting-ranks", {"ranks": ranks}))
+    return found
+
+
+def _around(sign: _Sign) -> str:
+    """The lines around a sign, without what stands before each."""
+    fd = sign.source.open()
+    try:
+        start = max(sign.event.line.offset - _BEFORE, 0)
+        text = os.pread(fd, sign.event.line.offset - start + _AFTER, start)
+    finally:
+        os.close(fd)
+    return "\n".join(line.text for line in lines_of(start, text, 0))
 
 
 def _silent(chosen: _Sign, others: Sequence[_Sign], logs: Sequence[Source]) -> int | None:

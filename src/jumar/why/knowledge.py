@@ -16,6 +16,7 @@ _WORD = re.compile(r"\w+")
 LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
 OPTIONAL_MISSING, EXTENSION_BUILD = "optional-missing", "extension-build"
+CUT_OFF = "cut-off"
 API_GONE, API_NEW = "api-gone", "api-new"
 # How the layers above CANN and HCCL write a code of theirs.
 _CODE_FORMS = {
@@ -27,7 +28,7 @@ _CODE_FORMS = {
             "error no is ",
             "runtime result = ",
         ),
-        *("retcode: ", "retCode=", "errno:", "error code is:", "ret = "),
+        *("retcode: ", "retCode=", "errno:", "error code is:", "error code:", "ret = "),
     ),
     "hccl": ("HCCL function error\terror code is ", "HCCL error in\terror code is "),
     "torch_npu": ("ERR",),
@@ -74,6 +75,7 @@ class Signature:
     anchor: str
     """The longest: it names the line."""
     others: tuple[str, ...]
+    words: frozenset[str]
 
     @property
     def weight(self) -> int:
@@ -188,7 +190,7 @@ def _signature(cause: Cause, words: list[str]) -> Signature:
     # A word behind `@` may stand in the frames of the traceback, so it does not name the line.
     anchor = max((word for word in words if not word.startswith("@")), key=len)
     others = [word.removeprefix("@") for word in words if word != anchor]
-    return Signature(cause, anchor, tuple(others))
+    return Signature(cause, anchor, tuple(others), frozenset((anchor, *others)))
 
 
 @cache

@@ -46,6 +46,7 @@ _ANOTHER_MATTER = re.compile(
 # Below this an exception quotes the one that it was raised for: `BackendCompilerFailed: backend='inductor' raised:`.
 _QUOTES = " raised:"
 _MESSAGE_LINES, _MOST_ABOVE = 12, 400
+_SHORTEST_STACK = 3
 _HOLLOW_LINES = 40
 _LIBRARY = ("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>")
 # A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
@@ -121,11 +122,26 @@ def exceptions(lines: Sequence[Line]) -> tuple[list[Raised], set[int]]:
         if one is not None:
             raised.append(one)
             index += len(one.lines)
-        elif not is_stack:
+        elif is_stack and index == len(lines):
+            # A stack that was cut off: what stands before it is all that is said of it.
+            quoted.discard(start)
+        elif not is_stack and index < len(lines):
             # A box may be the last of what was written.
-            quoted |= _frame_without_stack(lines, index) if index < len(lines) else set()
+            quoted |= _frame_without_stack(lines, index)
             index += 1
     return raised, quoted
+
+
+def cut_stack(lines: Sequence[Line], raised: Sequence[Raised]) -> int | None:
+    """Where a stack begins, or its last frame, that the end of the log cuts off before its exception."""
+    after = raised[-1].index + 1 if raised else 0
+    starts = [at for at in range(after, len(lines)) if _TRACEBACK in lines[at].text]
+    if starts:
+        is_cut = _end_of_stack(lines, starts[-1]) == len(lines)
+        return starts[-1] if is_cut and len(lines) - starts[-1] >= _SHORTEST_STACK else None
+    last = range(max(after, len(lines) - _SHORTEST_STACK), len(lines))
+    frames = [at for at in last if (found := _FRAME.match(lines[at].text)) and found["name"]]
+    return frames[-1] if frames and lines[-1].text[:1].isspace() else None
 
 
 def _end_of_stack(lines: Sequence[Line], start: int) -> int:

@@ -14,7 +14,7 @@ _PASTED_PARTS = re.compile(r"(?= File \")|(?: )(?=[A-Z][A-Za-z]{2,40}(?:Error|Ex
 # `(raylet) `; `W0000` is none.
 _PREFIX = re.compile(
     r"(?:\[\d+\] )?(?:\[(?:rank|default)?(?P<a>\d+)\]: ?|\[\d+,(?P<b>\d+)\]<std\w+>: ?"
-    r"|\((?:[\w.:-]+ ){0,3}pid=\d+[^)]{0,80}\) ?|\(raylet[^)]{0,80}\) ?|rank(?P<d>\d+): "
+    r"|\((?:[\w.:-]+ ){0,3}pid=\w+[^)]{0,80}\) ?|\(raylet[^)]{0,80}\) ?|rank(?P<d>\d+): "
     # Docker Compose: `worker-1     | `.
     r"|[a-z][\w.-]{0,60}[-_]\d{1,4} +\| ?"
     r"|(?P<c>\d{1,5}): (?=\S| )|(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]{0,60}\d): (?=\S| ))"

@@ -1,0 +1,143 @@
+"""What is told where a log only says that another process failed: who, how, and which log holds the fault."""
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from jumar.cli.why import command
+from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, Verdict
+from jumar.why.judging import Source, judge
+
+
+def _of(*texts: str) -> Verdict:
+    logs = [os.memfd_create("log") for _ in texts]
+    try:
+        for fd, text in zip(logs, texts, strict=True):
+            os.write(fd, text.encode())
+        sources = [
+            Source(f"rank{rank}.log", lambda fd=fd: os.dup(fd), rank if len(logs) > 1 else None)
+            for rank, fd in enumerate(logs)
+        ]
+        return judge(sources)
+    finally:
+        for fd in logs:
+            os.close(fd)
+
+
+ELASTIC = """\
+E0101 10:00:00.1 2606 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: {code}) local_rank: 5 (pid: 2630) of binary: /usr/bin/python
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============
+train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-01_10:00:00
+  host      : node-3
+  rank      : 13 (local_rank: 5)
+  exitcode  : {code} (pid: 2630)
+  error_file: <N/A>
+"""
+RAY = """\
+ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.
+	class_name: Worker
+	actor_id: 17f730ef
+	pid: 16424
+	namespace: bd54
+	ip: 10.0.0.9
+The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "cause", "said", "next_"),
+    [
+        (ELASTIC.format(code=1), "child-failed", "rank 13 on node-3 (pid 2630), with exit code 1. Exit code 1 means", "--tee 3"),
+        (ELASTIC.format(code=-9), "killed", "rank 13 on node-3 (pid 2630), with exit code -9.", "dmesg -T"),
+        (ELASTIC.format(code=-11), "crash", "rank 13 on node-3", "PYTHONFAULTHANDLER"),
+        (ELASTIC.format(code=-6), "aborted", "That code means that it ended itself", "terminate called"),
+        ("[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'a.py', '--local_rank=4', '--x'] exits with return code = 1\n", "child-failed", "local rank 4, with exit code 1", "--enable_each_rank_log"),
+        (RAY, "ray-died", "the actor Worker (pid 16424 on 10.0.0.9)", "/tmp/ray/session_latest/logs"),
+        ("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore_0': 1}\n", "child-failed", "EngineCore_0, with exit code 1", "VLLM_LOGGING_LEVEL"),
+        ("job-master-0   0/2   CrashLoopBackOff   8   2m\n", "child-failed", "the pod job-master-0 (CrashLoopBackOff)", "kubectl logs POD --previous"),
+        ("srun: error: node7: task 4: Exited with exit code 2\n", "child-failed", "task 4 on node7, with exit code 2. Exit code 2 mostly means", "sacct"),
+    ],
+)  # fmt: skip
+def test_who_failed_how_and_where_to_look(log: str, cause: str, said: str, next_: str) -> None:
+    verdict = _of(log)
+    assert (verdict.cause, verdict.kind) == (cause, CONSEQUENCE)
+    assert said in verdict.what["en"]
+    assert next_ in verdict.remedy["en"]
+    assert next_ in verdict.remedy["zh"]
+
+
+def test_a_file_that_the_log_names_is_told() -> None:
+    named = "no error file defined for parent, to copy child error file (/tmp/e/attempt_0/0/error.json)\n"
+    assert "/tmp/e/attempt_0/0/error.json" in _of(ELASTIC.format(code=1) + named).remedy["en"]
+
+
+WATCHDOG = (
+    "[E1206 18:44:12.7 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn=544, NumelOut=544, Timeout(ms)=600000) ran for 600061 milliseconds before timing out.\n"
+)
+
+
+def test_the_operation_and_the_ranks_that_wait_for_it_are_told() -> None:
+    log = "".join(WATCHDOG.format(rank=rank, number=7753) for rank in (0, 1, 3))
+    verdict = _of(log)
+    assert verdict.kind == CONSEQUENCE
+    assert "ALLREDUCE, number 7753 of its group (elements: 544)" in verdict.what["en"]
+    assert "These ranks say so: 0, 1, 3." in verdict.what["en"]
+    assert "first operations" not in verdict.remedy["en"]
+    assert "first operations" in _of(WATCHDOG.format(rank=0, number=2)).remedy["en"]
+
+
+def test_the_rank_that_a_barrier_names_is_told() -> None:
+    text = "[E ProcessGroupGloo.cpp:138] Rank 3 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+    assert "It waited for rank 0" in _of(text).what["en"]
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ("Indexing.cu:1146: indexSelectLargeIndex: block: [3,0,0] Assertion `srcIndex < srcSelectDimSize` failed.", "an embedding"),
+        ("Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: Assertion `t >= 0 && t < n_classes` failed.", "a label is below 0"),
+        ("Loss.cu:118: operator(): Assertion `input_val >= zero && input_val <= one` failed.", "from 0 to 1"),
+    ],
+)  # fmt: skip
+def test_the_check_of_a_kernel_says_what_was_out_of_range(check: str, said: str) -> None:
+    text = f"../aten/src/ATen/native/cuda/{check}\nRuntimeError: CUDA error: device-side assert triggered\n"
+    verdict = _of(text)
+    assert (verdict.cause, verdict.kind) == ("gpu-assert", FAULT)
+    assert said in verdict.what["en"]
+
+
+def test_what_cann_says_is_quoted() -> None:
+    text = (
+        "RuntimeError: call aclnnX failed, detail:E69999: Inner Error!\n"
+        "E69999: [PID: 30] 2026-07-08-19:23:04.799.485 op[MatmulV3], this platform only support transpose_x2 true[FUNC:A][FILE:b.cc]\n"
+        "        Tiling failed\n"
+    )
+    verdict = _of(text)
+    assert verdict.cause == "kernel-arguments"
+    assert "this platform only support transpose_x2 true" in verdict.what["zh"]
+
+
+def test_an_empty_log_is_no_consequence() -> None:
+    assert _of("step 1\n").kind == NOTHING
+
+
+def test_the_command_says_where_to_look_next(tmp_path: Path) -> None:
+    log = tmp_path / "torchrun.log"
+    log.write_text(ELASTIC.format(code=1))
+    shown = CliRunner().invoke(command, [str(log)]).output
+    assert "look next: Another log" in shown
+    log.write_text("MemoryError\n")
+    assert "remedy: " in CliRunner().invoke(command, [str(log)]).output
+
+
+def test_an_event_that_passed_loses_to_what_ended_the_job() -> None:
+    waited = "Warning FailedScheduling 40s default-scheduler 0/2 nodes are available: 1 Insufficient nvidia.com/gpu\n"
+    assert _of(waited).cause == "pod-waiting"
+    assert _of(f"{waited}MemoryError\n").cause == "host-allocation"
