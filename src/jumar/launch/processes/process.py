@@ -5,12 +5,14 @@ decides what to end; `tree` does."""
 
 import ctypes
 import os
+import time
 from functools import lru_cache
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
+_EXEC_LIMIT_S = 0.5
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -126,11 +128,32 @@ def command_of(pid: int) -> List[bytes]:
 
 
 def _words_of(pid: int, name: str) -> List[bytes]:
+    give_up, is_ready = time.monotonic() + _EXEC_LIMIT_S, False
+    while True:
+        try:
+            with open(f"/proc/{pid}/{name}", "rb") as file:
+                text = file.read()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return []
+        if text:
+            return text.split(b"\0")
+        if is_ready or time.monotonic() > give_up:
+            return []
+        is_ready = not _is_in_exec(pid)
+        if not is_ready:
+            time.sleep(0.0005)
+
+
+def _is_in_exec(pid: int) -> bool:
+    """Whether it is just replaced by another program: the kernel shows no words of either then."""
     try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return []
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    # Nor has the kernel's own thread, or a process that has ended, but these have no memory at all.
+    memory, environment_end = fields[20], fields[48:49]
+    return memory != b"0" and environment_end == [b"0"]
 
 
 def with_environment(wanted: Dict[str, str]) -> List[Stat]:

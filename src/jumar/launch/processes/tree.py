@@ -268,9 +268,9 @@ class Tree:
     def has_any(self) -> bool:
         """Cheap when nothing is left, which is the usual case."""
         reap()
-        if self.group and self.group.pids():
-            return True
-        return has_children() and bool(self.pids())
+        # No need to look who: whoever is below this process is so through a child of it, and a look at
+        # all processes misses one that is started meanwhile.
+        return has_children() or bool(self.group and self.group.pids())
 
     def signal_all(self, number: int) -> None:
         """One signal to each process."""
@@ -278,15 +278,20 @@ class Tree:
             process.send(pid, number)
 
     def kill(self, limit_s: float = 5.0) -> bool:
-        """SIGKILL until nothing is left; False when something outlives `limit_s`."""
+        """SIGKILL until nothing is left; False when something outlives it, and `limit_s` is over."""
         give_up = time.monotonic() + limit_s
         pause_s = 0.001
+        killed: Set[int] = set()
         while self.has_any():
-            if time.monotonic() > give_up:
+            pids = self.pids()
+            # Where this process had to wait for long, others may have been started meanwhile.
+            if time.monotonic() > give_up and killed.issuperset(pids):
                 return False
             if self.group:
                 self.group.kill()
-            self.signal_all(signal.SIGKILL)
+            for pid in pids:
+                process.send(pid, signal.SIGKILL)
+            killed.update(pids)
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, 0.05)
         return True
