@@ -1,5 +1,6 @@
 """What is left of a run when processes of the launcher itself are killed: nothing."""
 
+import glob
 import os
 import random
 import signal
@@ -9,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import PATIENCE_S, Launcher, logs_of, wait_for
+from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, logs_of, wait_for
 
-from jumar.launch.processes import process, watcher
+from jumar.launch.processes import process, tree, watcher
 from jumar.launch.processes.process import Stat
 
 DAEMONS = (
@@ -57,11 +58,15 @@ sys.exit(main())
 class Start:
     """A launcher whose first processes can be killed as soon as they are there."""
 
-    def __init__(self, launcher: Launcher, cgroups: str, dies: int) -> None:
+    def __init__(
+        self, launcher: Launcher, cgroups: str, dies: int, *, within_another: bool = False
+    ) -> None:
         self._launcher = launcher
-        words = ("-d", "cpu:2", "--log-dir", "logs", "sh", "-c", DAEMONS)
         script = launcher.script(START, "start.py")
-        self.running = launcher.start(cgroups, str(dies), *words, program=[script])
+        words = [cgroups, str(dies), "-d", "cpu:2", "--log-dir", "logs", "sh", "-c", DAEMONS]
+        if within_another:
+            words = [cgroups, "0", "-d", "cpu:1", "--log-dir", "outer", PYTHON, script, *words]
+        self.running = launcher.start(*words, program=[script])
 
     def kill_both(self) -> None:
         """Keeper and supervisor, once all ranks run."""
@@ -82,6 +87,18 @@ def test_both_processes_of_the_launcher_killed_together_leave_nothing(
     """Also when the watcher, or the process that detaches it, was killed while it was started."""
     Start(launcher, cgroups, dies).kill_both()
     wait_for(lambda: not launcher.left_over(), "nothing is left")
+
+
+@pytest.mark.parametrize("cgroups", ["with", "without"])
+def test_a_launcher_within_the_killed_one_leaves_nothing_either(
+    launcher: Launcher, cgroups: str
+) -> None:
+    """Nor its cgroup, which is below the other's."""
+    start = Start(launcher, cgroups, 0, within_another=True)
+    start.kill_both()
+    wait_for(lambda: not launcher.left_over(), "nothing is left")
+    place = tree.cgroup_place(f"jumar-launch-{start.running.pid}_")
+    assert place is None or not glob.glob(f"{glob.escape(place)}*")
 
 
 def test_a_launcher_that_gets_no_watcher_starts_nothing(launcher: Launcher) -> None:

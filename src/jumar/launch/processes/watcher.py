@@ -20,6 +20,7 @@ _ARMED, _DONE = b"+", b"."
 _HERE = b"!"
 _TRIES = 5
 _LIMIT_S = 60.0
+"""How long it goes on where something cannot be ended."""
 _LOOK_S = 0.05
 _CLEAN_LOOKS = 3
 """One alone may miss a process that is started meanwhile, by one that ends meanwhile."""
