@@ -52,6 +52,16 @@ class Nodes:
         for pid in (running.pid, *(stat.pid for stat in process.descendants(running.pid))):
             process.send(pid, signal.SIGKILL)
 
+    def lose_leader(self) -> "subprocess.Popen[str]":
+        """Start two nodes and kill the first; the second, once it leads."""
+        first = self.start()
+        self.wait_for("up 0/1 0")
+        second = self.start()
+        self.wait_for("up 0/2 1", "up 1/2 1")
+        self.kill(first)
+        self.wait_for("up 0/1 2")
+        return second
+
     def herald(self) -> bytes:
         """What the leader tells whoever listens where the run began."""
         with socket.create_server(("127.0.0.1", self.port)) as door:
@@ -81,12 +91,7 @@ def test_a_lost_leader_is_replaced_and_without_restarts_left_a_newcomer_waits(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     nodes = Nodes(launcher, tmp_path, "1:2", restarts=2)
-    first = nodes.start()
-    nodes.wait_for("up 0/1 0")
-    second = nodes.start()
-    nodes.wait_for("up 0/2 1", "up 1/2 1")
-    nodes.kill(first)
-    nodes.wait_for("up 0/1 2")
+    second = nodes.lose_leader()
     spare = nodes.start()
     wait_for_notice(spare, "this node waits until it is needed")
     nodes.finish()
@@ -103,12 +108,7 @@ def test_the_last_words_of_a_dead_leader_are_not_followed(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     nodes = Nodes(launcher, tmp_path, "1:2", restarts=10)
-    first = nodes.start()
-    nodes.wait_for("up 0/1 0")
-    second = nodes.start()
-    nodes.wait_for("up 0/2 1", "up 1/2 1")
-    nodes.kill(first)
-    nodes.wait_for("up 0/1 2")
+    second = nodes.lose_leader()
     words = nodes.herald()
     first = nodes.start()
     nodes.wait_for("up 0/2 3", "up 1/2 3")

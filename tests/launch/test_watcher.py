@@ -68,10 +68,14 @@ class Start:
             words = [cgroups, "0", "-d", "cpu:1", "--log-dir", "outer", PYTHON, script, *words]
         self.running = launcher.start(*words, program=[script])
 
-    def kill_both(self) -> None:
-        """Keeper and supervisor, once all ranks run."""
+    def wait(self) -> None:
+        """Until all ranks run."""
         logs = self._launcher.folder / "logs"
         wait_for(lambda: logs_of(logs).count("ready") == 2, "the daemons run")
+
+    def kill_both(self) -> None:
+        """Keeper and supervisor, once all ranks run."""
+        self.wait()
         below_it = process.descendants(self.running.pid)
         supervisor = next(stat.pid for stat in below_it if stat.parent == self.running.pid)
         for pid in (supervisor, self.running.pid):
@@ -86,6 +90,22 @@ def test_both_processes_of_the_launcher_killed_together_leave_nothing(
 ) -> None:
     """Also when the watcher, or the process that detaches it, was killed while it was started."""
     Start(launcher, cgroups, dies).kill_both()
+    wait_for(lambda: not launcher.left_over(), "nothing is left")
+
+
+@pytest.mark.parametrize("cgroups", ["with", "without"])
+@pytest.mark.parametrize("how", ["pkill -f", "killall"])
+def test_all_processes_of_that_name_killed_together_leave_nothing(
+    launcher: Launcher, cgroups: str, how: str
+) -> None:
+    start = Start(launcher, cgroups, 0)
+    start.wait()
+    own = process.read_stat(start.running.pid)
+    assert own is not None
+    for stat in process.with_environment({"TEST_MARK": launcher.mark}):
+        words = b" ".join(process.command_of(stat.pid))
+        if b"start.py" in words if how == "pkill -f" else stat.name == own.name:
+            process.send(stat.pid, signal.SIGKILL)
     wait_for(lambda: not launcher.left_over(), "nothing is left")
 
 

@@ -185,6 +185,16 @@ def set_name(name: str) -> None:
     _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()))
 
 
+def set_title(title: str) -> None:
+    """What lists of processes show in the place of this one's command line, as far as that is long."""
+    with open("/proc/self/stat", "rb") as file:
+        place = [int(field) for field in file.read().rpartition(b")")[2].split()[45:47]]
+    if len(place) == 2 and all(place):
+        # Where the kernel has put the words, and reads them again for whoever asks.
+        begin, size = place[0], place[1] - place[0]
+        ctypes.memmove(begin, title.encode().ljust(size, b"\0"), size - 1)
+
+
 def end_with_parent(number: int) -> None:
     """Ask the kernel to send this process a signal when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, number)

@@ -18,6 +18,7 @@ from jumar.launch.processes.tree import Cgroup
 
 _ARMED, _DONE = b"+", b"."
 _HERE = b"!"
+_NAME = "jumar-watcher"
 _TRIES = 5
 _LIMIT_S = 60.0
 """How long it goes on where something cannot be ended."""
@@ -90,6 +91,9 @@ def _detach(heard: int, answers: int, mark: Dict[str, str], place: Optional[str]
             signal.signal(number, signal.SIG_IGN)
         _keep_only(heard, answers)
         os.chdir("/")
+        # Else `pkill -9 -f train.py` and `killall -9 python` end it with those that it watches.
+        process.set_name(_NAME)
+        process.set_title(_NAME)
         os.write(4, _HERE)
         os.close(4)
         if os.read(3, 1) == _ARMED and os.read(3, 1) != _DONE:
