@@ -89,13 +89,15 @@ def _detach(heard: int, answers: int, mark: Dict[str, str], place: Optional[str]
             os._exit(0)
         for number in _CALMS:
             signal.signal(number, signal.SIG_IGN)
-        _keep_only(heard, answers)
+        _take(heard, answers)
         os.chdir("/")
         # Else `pkill -9 -f train.py` and `killall -9 python` end it with those that it watches.
         process.set_name(_NAME)
         process.set_title(_NAME)
         os.write(4, _HERE)
-        os.close(4)
+        # Pipes of others that stay open here would seem to have a reader. Old kernels take their time, so
+        # nobody waits for it.
+        os.closerange(4, 65536)
         if os.read(3, 1) == _ARMED and os.read(3, 1) != _DONE:
             end_all(mark, place)
     finally:
@@ -104,8 +106,8 @@ def _detach(heard: int, answers: int, mark: Dict[str, str], place: Optional[str]
         os._exit(0)
 
 
-def _keep_only(heard: int, answers: int) -> None:
-    """As 3 and 4: pipes of others that stay open here would seem to have a reader."""
+def _take(heard: int, answers: int) -> None:
+    """As 3 and 4; the standard files are nobody's."""
     # First out of the way of each other.
     heard, answers = (fcntl.fcntl(end, fcntl.F_DUPFD, 5) for end in (heard, answers))
     os.dup2(heard, 3)
@@ -113,7 +115,6 @@ def _keep_only(heard: int, answers: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(null, number)
-    os.closerange(5, 65536)
 
 
 def end_all(mark: Dict[str, str], place: Optional[str]) -> None:
