@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.checkout import checkout as checkout
 from tests.slurm import Cluster, running_cluster
 
 # On a busy machine one example may take as long as a hundred do elsewhere.

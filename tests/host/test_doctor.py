@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.host.conftest import FakeMachine
+from tests.identity import being
 
 from jumar.errors import BadInput
 from jumar.host import doctor
@@ -115,11 +116,10 @@ def test_folders_that_this_user_may_not_enter(well: FakeMachine):
     if os.getuid() != 0:
         pytest.skip("only root can become somebody else")
     well.root.chmod(0)
-    os.setresuid(65534, 65534, 0)
     try:
-        report = well.examine("cards", "driver", "use", "CANN", "variables", "network", "host")
+        with being(65534, 65534):
+            report = well.examine("cards", "driver", "use", "CANN", "variables", "network", "host")
     finally:
-        os.setresuid(0, 0, 0)
         well.root.chmod(0o755)
     assert [one for one in report.results if "broke" in one.seen] == []
     assert {one.verdict for one in report.results if one.family == "cards"} == {Verdict.UNKNOWN}

@@ -39,6 +39,7 @@ class Launcher:
         *arguments: str,
         environ: dict[str, str] | None = None,
         prefix: Sequence[str] = (),
+        program: Sequence[str] = ("-m", "jumar.launch"),
     ) -> "subprocess.Popen[str]":
         clean = {
             name: value
@@ -46,7 +47,7 @@ class Launcher:
             if not name.startswith(("JUMAR_", "SLURM_", "PET_")) and name != "VIRTUAL_ENV"
         }
         started = subprocess.Popen(
-            [*prefix, PYTHON, "-m", "jumar.launch", *arguments],
+            [*prefix, PYTHON, *program, *arguments],
             env={**clean, "TEST_MARK": self.mark, **(environ or {})},
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -106,6 +107,11 @@ def wait_for(condition: Callable[[], bool], what: str, limit_s: float = PATIENCE
         if time.monotonic() > give_up:
             raise AssertionError(f"not within {limit_s} s: {what}")
         time.sleep(0.005)
+
+
+def logs_of(folder: Path) -> str:
+    """What all ranks have written."""
+    return "".join(path.read_text() for path in sorted(folder.glob("node*/rank*.log")))
 
 
 @pytest.fixture

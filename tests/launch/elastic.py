@@ -95,6 +95,8 @@ class Run:
         self._running: dict[int, subprocess.Popen[str]] = {}
         self.told: list[str] = []
         """What launchers said that have ended."""
+        self.waits_s: list[float] = []
+        """For each change, until all that were left trained together."""
 
     def start(self, node: int) -> None:
         """Or once more."""
@@ -132,7 +134,9 @@ class Run:
                 return (self._folder / "world").read_text().split()[:1] == [str(size)]
             return False
 
+        begun = time.monotonic()
         wait_for(is_so, f"{size} nodes train")
+        self.waits_s.append(time.monotonic() - begun)
 
     def forget_world(self) -> None:
         """So that what was true before a change is not taken for what comes after it."""
@@ -183,6 +187,7 @@ def play(folder: Path, changes: int, seed: int, *, cuts: float) -> list[str]:
                     run.start(0)
                     run.wait_for_world(NODES - len(lost))
             wrong = run.finish()
+            sys.stdout.write(f"the longest wait for a group: {max(run.waits_s):.1f} s\n")
             worlds = re.findall(r"started again \((\d+) of .*\): \d+ node", "\n".join(run.told))
             return wrong if worlds else [*wrong, "no change was told"]
         finally:

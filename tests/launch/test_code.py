@@ -1,6 +1,7 @@
 """Tar files that try to get out of their folder."""
 
 import io
+import signal
 import tarfile
 from collections.abc import Generator
 from pathlib import Path
@@ -40,9 +41,14 @@ JOB = Job(
 
 @pytest.fixture
 def control() -> Generator[Control]:
+    """Takes the signals of this process, which wants them back as they were."""
+    handlers = {number: signal.getsignal(number) for number in range(1, 32)}
     made = Control()
     yield made
     made.close()
+    for number, handler in handlers.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
 
 
 def member(

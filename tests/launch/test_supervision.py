@@ -1,7 +1,6 @@
 """Each promise of the launcher's supervision, with real processes and real signals."""
 
 import os
-import random
 import re
 import signal
 import subprocess
@@ -9,9 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, wait_for, wait_for_notice
-
-from jumar.launch.processes import process
+from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, logs_of, wait_for, wait_for_notice
 
 SAVES = (
     "import os, signal, sys, time\n"
@@ -24,10 +21,6 @@ SAVES = (
     "print('ready', flush=True)\n"
     "while True: time.sleep(0.05)\n"
 )
-
-
-def logs_of(folder: Path) -> str:
-    return "".join(path.read_text() for path in sorted(folder.glob("node*/rank*.log")))
 
 
 def test_ranks_run_with_a_log_each_and_one_prefixed_stream(
@@ -260,27 +253,6 @@ def test_a_restart_may_help(launcher: Launcher) -> None:
     assert ended.code == 0
 
 
-DAEMONS = (
-    "setsid -f sh -c 'trap \"\" TERM HUP INT; exec sleep 300'; (sleep 300 & sleep 300) & "
-    "echo ready; sleep 300"
-)
-
-
-def below(pid: int) -> list[int]:
-    return [stat.pid for stat in process.descendants(pid)]
-
-
-@pytest.mark.parametrize("victim", ["launcher", "supervisor"])
-def test_killed_it_leaves_no_orphan(launcher: Launcher, tmp_path: Path, victim: str) -> None:
-    running = launcher.start("--devices", "cpu:2", "--log-dir", "logs", "sh", "-c", DAEMONS)
-    wait_for(lambda: logs_of(tmp_path / "logs").count("ready") == 2, "ranks are ready")
-    supervisor = next(s.pid for s in process.descendants(running.pid) if s.parent == running.pid)
-    os.kill(running.pid if victim == "launcher" else supervisor, signal.SIGKILL)
-    wait_for(lambda: not launcher.left_over(), "everything is gone")
-    ended = launcher.end(running)
-    assert ended.code == (-signal.SIGKILL if victim == "launcher" else 125)
-
-
 def test_the_stream_is_whole_even_when_ranks_write_faster_than_it_is_read(
     launcher: Launcher,
 ) -> None:
@@ -355,52 +327,6 @@ def test_a_reader_that_leaves_does_not_end_the_run(launcher: Launcher, tmp_path:
     running.stdout = None
     assert running.wait(PATIENCE_S) == 0
     assert logs_of(tmp_path / "logs").count("line") == 6
-
-
-@pytest.mark.parametrize("has_cgroup", [True, False])
-def test_both_processes_of_the_launcher_killed_together_leave_nothing(
-    launcher: Launcher, tmp_path: Path, has_cgroup: bool
-) -> None:
-    script = launcher.script(
-        "import sys; from jumar.launch.processes import tree\n"
-        "if sys.argv.pop(1) == 'False': tree.MOUNTINFO = '/dev/null'\n"
-        "from jumar.launch.__main__ import main\nsys.exit(main())\n",
-        "start.py",
-    )
-    words = ["-d", "cpu:2", "--log-dir", "logs", "sh", "-c", DAEMONS]
-    running = subprocess.Popen(
-        [PYTHON, script, str(has_cgroup), *words],
-        env={**os.environ, "TEST_MARK": launcher.mark},
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-    )
-    wait_for(lambda: logs_of(tmp_path / "logs").count("ready") == 2, "the daemons run")
-    supervisor = next(s.pid for s in process.descendants(running.pid) if s.parent == running.pid)
-    for pid in (supervisor, running.pid):
-        os.kill(pid, signal.SIGKILL)
-    running.wait(PATIENCE_S)
-    wait_for(lambda: not launcher.left_over(), "nothing is left")
-
-
-@pytest.mark.parametrize("batch", range(10))
-def test_random_kills_leave_no_process(launcher: Launcher, batch: int) -> None:
-    """20 schedules a batch: signals of any kind to any process, at any moment."""
-    chance = random.Random(batch)
-    for _ in range(20):
-        command = chance.choice(
-            [DAEMONS, "sleep 0.05", "sleep 0.02; exit 3", "trap '' TERM; sleep 9"]
-        )
-        running = launcher.start("--devices", "cpu:2", "--grace", "0.2", "-q", "sh", "-c", command)
-        time.sleep(chance.random() * 0.15)
-        for _ in range(chance.randint(1, 3)):
-            victim = chance.choice([running.pid, *below(running.pid)])
-            number = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-            process.send(victim, number)
-            time.sleep(chance.random() * 0.02)
-        if running.poll() is None:
-            running.terminate()
-        launcher.end(running)
-        wait_for(lambda: not launcher.left_over(), "everything is gone")
 
 
 def test_modules_and_torchrun_spellings_work(launcher: Launcher) -> None:

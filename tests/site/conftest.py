@@ -13,12 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.identity import being
 from tests.ports import free_port
 
 from jumar.root import program
@@ -180,25 +181,16 @@ class Host:
     @contextmanager
     def connection(self, user: str | None = None) -> Generator[socket.socket]:
         """To root's program, as the server's account or as `user`."""
-        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with one, self.being(user or self.server):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
             one.settimeout(20)
-            one.connect(str(self.top / "run-root" / "root.sock"))
-            os.seteuid(0)
+            with self.being(user or self.server):
+                one.connect(str(self.top / "run-root" / "root.sock"))
             yield one
 
-    @contextmanager
-    def being(self, user: str) -> Generator[None]:
-        """With the rights of a user, as far as one thread can."""
+    def being(self, user: str) -> AbstractContextManager[None]:
+        """With the rights of a user, in this thread."""
         found = program.pwd.getpwnam(user)
-        os.setgroups([])
-        os.setegid(found.pw_gid)
-        os.seteuid(found.pw_uid)
-        try:
-            yield
-        finally:
-            os.seteuid(0)
-            os.setegid(0)
+        return being(found.pw_uid, found.pw_gid)
 
     def ask(
         self, message: object, descriptors: tuple[int, ...] = (), user: str | None = None

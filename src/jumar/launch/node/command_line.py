@@ -29,7 +29,7 @@ from jumar.launch.ranks.plan import TABLE_NAME, Cores, NodePlan, Script, cores_f
 from jumar.launch.verdict import LAUNCHER_KILLED, SetupFailed, Verdict, consequences, signal_name
 
 _LOOK_S = 0.05
-MARK = "JUMAR_LAUNCH"
+_MARK = "JUMAR_LAUNCH_"
 
 
 def main(arguments: Sequence[str], python: str) -> int:
@@ -65,7 +65,8 @@ class Launch(NamedTuple):
     """A file, `make`, or None: without."""
     cores: Cores
     mark: str
-    """In the environment of each process of the run."""
+    """A variable in the environment of each process of the run, also of those that belong to a launcher
+    within it, which has another."""
 
     @classmethod
     def of(cls, options: Options, environ: Mapping[str, str], python: str) -> "Launch":
@@ -75,8 +76,8 @@ class Launch(NamedTuple):
         argv = program_of(options, environ, python)
         named = None if options.framework == "auto" else options.framework
         script = read_script(argv, argv, folder, named)
-        mark = f"{os.getpid()}-{os.urandom(4).hex()}"
-        platform = {} if options.dry_run else {MARK: mark}
+        mark = f"{_MARK}{os.getpid()}_{os.urandom(4).hex()}"
+        platform = {} if options.dry_run else {mark: "1"}
         environment = Environment.of(environ, choice.kind, platform=platform)
         kind = choice.kind if options.bind else "none"
         return cls(
@@ -193,9 +194,9 @@ class _Front:
     def _keep(self, base: str) -> int:
         heard, said = os.pipe()
         met, meets = os.pipe()
-        place = cgroup_place(f"jumar-launch-{self._launch.mark}")
+        place = cgroup_place(f"jumar-launch-{self._launch.mark[len(_MARK) :]}")
         try:
-            watcher = Watcher({MARK: self._launch.mark}, place)
+            watcher = Watcher({self._launch.mark: "1"}, place)
             watcher.arm()
             supervisor = pair.fork_supervisor(
                 lambda seen: (

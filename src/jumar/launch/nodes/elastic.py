@@ -10,7 +10,7 @@ that are not known to be dead, or with half of them and its old leader; known to
 process has hung up. Where others are just silent, it waits until these must have ended their ranks."""
 
 import time
-from typing import Callable, List, Optional, Union
+from typing import Callable, Collection, List, Optional, Set, Union
 
 from jumar.launch.nodes.channel import SEND_LIMIT_S, Channel
 from jumar.launch.nodes.door import Door, PortTaken, is_own_address
@@ -23,7 +23,7 @@ from jumar.launch.nodes.rounds import (
     first_term,
     next_term,
 )
-from jumar.launch.nodes.team import Dead, Hello, Meeting, Message, NotTogether, Over, Team
+from jumar.launch.nodes.team import Dead, Hello, Meeting, Message, NotTogether, Over, Refused, Team
 from jumar.launch.processes.control import Control, Interrupted
 from jumar.launch.ranks.frameworks import Group
 from jumar.launch.verdict import Summary, Verdict
@@ -49,13 +49,11 @@ class Elastic(Team):
     def join(self, hello: Hello) -> Group:
         """The first round that has room for this node; raises NotTogether, or Over."""
         self._hello = hello._replace(door=self._door.port)
-        where = self._origin
-        if self._is_origin:
-            try:
-                return self._lead(first_term(self._meeting), self._meeting)
-            except Moved as moved:
-                where = moved.where
-        return self._follow(where, was=-1, connect_limit_s=self._meeting.join_limit_s)
+        if not self._is_origin:
+            return self._follow(self._origin, -1, self._meeting.join_limit_s, has_door=False)
+        return self._lead_unless_led(
+            -1, lambda again: first_term(self._meeting, after_another=again), self._meeting, set()
+        )
 
     def once(self, prepare: Callable[[], None]) -> None:
         """The leader does it."""
@@ -94,11 +92,12 @@ class Elastic(Team):
         is_dead = last.is_leader_lost and last.is_leader_dead
         is_lost = last.is_leader_lost
         last.close()
-        if not is_lost:
+        if not is_lost or is_dead:
+            # One that has hung up may only have given this node up, and go on without it.
             try:
                 return self._follow(self._leader_at, before.restart, self._patience_s())
             except NotTogether as error:
-                is_dead = isinstance(error, Dead)
+                is_dead = is_dead or isinstance(error, Dead)
         return self._succeed(before, is_dead)
 
     def close(self) -> None:
@@ -128,9 +127,9 @@ class Elastic(Team):
                 self._is_origin = False
         return Door(self._meeting, self._control, 0)
 
-    def _lead(self, term: Term, meeting: Meeting) -> Group:
+    def _lead(self, term: Term, meeting: Meeting, gone: Collection[Address] = ()) -> Group:
         origin = None if self._is_origin else self._origin
-        leader = RoundLeader(meeting, self._control, self._say, self._door, term, origin)
+        leader = RoundLeader(meeting, self._control, self._say, self._door, term, origin, gone)
         self._round = leader
         try:
             group = leader.join(self._hello)
@@ -141,28 +140,36 @@ class Elastic(Team):
         return self._entered(group, leader)
 
     def _follow(
-        self, where: Address, was: int, connect_limit_s: float, lost: Optional[Address] = None
+        self,
+        where: Address,
+        was: int,
+        connect_limit_s: float,
+        lost: Optional[Address] = None,
+        *,
+        has_door: bool = True,
     ) -> Group:
-        """In a round that the node at `where` leads, or one that it names, other than `lost`."""
+        """In a round that the node at `where` leads, or one that it names, other than `lost`; `has_door`:
+        it has listened before. Raises Dead only of the node at `where`."""
         first, until = where, time.monotonic() + self._meeting.join_limit_s
         while True:
-            meeting = self._meeting._replace(master=where[0], port=where[1])
-            member = RoundMember(meeting, self._control, self._say, was, connect_limit_s)
-            self._round, self._leader_at = member, where
-            self._door.open_to(self._send_on)
+            member = self._member(where, was, connect_limit_s, has_door=has_door or where != first)
             try:
                 group = member.join(self._hello)
             except Moved as moved:
                 member.close()
                 where = first if moved.where == lost else moved.where
-            except NotTogether:
-                member.close()
-                if not member.is_put_off or self._is_origin:
-                    raise
-                where, until = self._origin, time.monotonic() + self._meeting.join_limit_s
-            except (Over, Interrupted):
+            except (Refused, Over, Interrupted):
                 member.close()
                 raise
+            except NotTogether:
+                member.close()
+                if member.is_put_off and not self._is_origin:
+                    where, until = self._origin, time.monotonic() + self._meeting.join_limit_s
+                elif where == first:
+                    raise
+                else:
+                    # Whoever has named it will soon know better.
+                    where = first
             else:
                 self._doors = member.doors
                 return self._entered(group, member)
@@ -171,27 +178,65 @@ class Elastic(Team):
             self._control.pause(_ASK_AGAIN_S)
             self._control.check()
 
+    def _member(
+        self, where: Address, was: int, connect_limit_s: float, *, has_door: bool
+    ) -> RoundMember:
+        """Of the round of the node at `where`, to which others are sent on from now on."""
+        meeting = self._meeting._replace(master=where[0], port=where[1])
+        limit_s = min(connect_limit_s, self._patience_s()) if has_door else connect_limit_s
+        member = RoundMember(meeting, self._control, self._say, was, limit_s, has_door=has_door)
+        self._round, self._leader_at = member, where
+        self._door.open_to(self._send_on)
+        return member
+
     def _succeed(self, before: Group, is_dead: bool) -> Group:
         """Follow the first node that is left, or be it."""
         doors, lost = self._doors, self._leader_at
-        known = before.nodes - is_dead
+        gone: Set[Address] = {lost} if is_dead else set()
         for node in range(1, before.node):
             try:
                 return self._follow(doors[node], before.restart, self._patience_s(), lost)
             except Dead:
-                known -= 1
+                gone.add(doors[node])
             except NotTogether:
                 continue
-        term = next_term(self._meeting, before.restart + 1, known, leads=False, is_smaller=True)
         # Whoever is left comes soon. A node that is cut off from all need not wait for long.
         limit_s = min(self._meeting.join_limit_s, 2 * self._patience_s() + 2 * SEND_LIMIT_S)
         own = self._meeting._replace(
             master=doors[before.node][0], port=self._door.port, join_limit_s=limit_s
         )
-        try:
-            return self._lead(term, own)
-        except Moved as moved:
-            return self._follow(moved.where, before.restart, self._patience_s())
+
+        def term(again: bool) -> Term:
+            known = before.nodes - len(gone.intersection((lost, *doors[1:])))
+            restart = before.restart + 1
+            return next_term(self._meeting, restart, known, leads=False, is_smaller=True)
+
+        return self._lead_unless_led(before.restart, term, own, gone)
+
+    def _lead_unless_led(
+        self, was: int, term: Callable[[bool], Term], own: Meeting, gone: Set[Address]
+    ) -> Group:
+        """Lead, or follow the node that says it does. `term` is told whether one did that is gone since;
+        those that are dead are added to `gone`."""
+        until, again = time.monotonic() + self._meeting.join_limit_s, False
+        while True:
+            try:
+                return self._lead(term(again), own, gone)
+            except Moved as moved:
+                where, again = moved.where, True
+            try:
+                return self._follow(where, was, self._patience_s())
+            except Refused:
+                raise
+            except Dead:
+                # Those were its last words.
+                gone.add(where)
+            except NotTogether:
+                if not self._is_put_off() and time.monotonic() >= until:
+                    raise
+
+    def _is_put_off(self) -> bool:
+        return isinstance(self._round, RoundMember) and self._round.is_put_off
 
     def _entered(self, group: Group, team: Team) -> Group:
         self._restart, self.parts = group.restart, team.parts

@@ -6,7 +6,7 @@ from typing import Callable, Optional
 
 from jumar.launch.judge import judge
 from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, Channel, Connected
-from jumar.launch.nodes.team import Dead, Hello, Meeting, Message, NotTogether
+from jumar.launch.nodes.team import Dead, Hello, Meeting, Message, NotTogether, Refused
 from jumar.launch.processes.control import Control, Stop
 from jumar.launch.ranks.frameworks import Group
 from jumar.launch.verdict import Summary, Verdict
@@ -38,7 +38,7 @@ class Member(Connected):
         while self._go is None:
             self._control.check()
             if self._refused:
-                raise NotTogether(f"node 0 says: {self._refused}")
+                raise Refused(f"node 0 says: {self._refused}")
             if self._leader_lost:
                 raise NotTogether("node 0 hung up" if self._is_answered else self._stranger())
             if time.monotonic() >= self._join_until:

@@ -6,7 +6,7 @@ import math
 import signal
 import socket
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, SEND_LIMIT_S, Channel
 from jumar.launch.nodes.door import Door
@@ -44,9 +44,12 @@ class Term(NamedTuple):
     last_call_s: float = 0.0
 
 
-def first_term(meeting: Meeting) -> Term:
-    """Before anything has run, as far as this node knows."""
+def first_term(meeting: Meeting, *, after_another: bool) -> Term:
+    """Before anything has run, as far as this node knows; `after_another`: it has heard of a group whose
+    leader is gone, which may go on under another."""
     earliest = time.monotonic() + _LISTEN_S
+    if after_another:
+        earliest += meeting.node_limit_s + meeting.grace_s + 2 * SEND_LIMIT_S
     return Term(0, meeting.least or 1, earliest, last_call_s=meeting.last_call_s)
 
 
@@ -76,9 +79,12 @@ class RoundLeader(Leader):
         door: Door,
         term: Term,
         origin: Optional[Address],
+        gone: Collection[Address] = (),
     ) -> None:
-        """`origin`: where the run began, if that is another node."""
+        """`origin`: where the run began, if that is another node. `gone`: who leads no more, though a
+        last word of it may still come."""
         self._term = term
+        self._former = gone
         self._last_call_at: Optional[float] = None
         self._rejoined = 0
         self._came: Optional[str] = None
@@ -184,7 +190,8 @@ class RoundLeader(Leader):
 
     def _hear_of_another(self, message: Message) -> None:
         where = address_in(message["lead"])
-        if not self._running and message.get("id") == self._meeting.key and where is not None:
+        is_ours = message.get("id") == self._meeting.key
+        if not self._running and is_ours and where is not None and where not in self._former:
             self._led = where
 
     def _tick(self) -> None:
@@ -269,11 +276,14 @@ class RoundMember(Member):
         say: Callable[[str], None],
         was: int,
         connect_limit_s: float,
+        *,
+        has_door: bool,
     ) -> None:
-        """`was`: the number of the last round that it was in."""
+        """`was`: the number of the last round that it was in. `has_door`: the node there has listened, so
+        it is dead when it does not."""
         super().__init__(meeting, control, say)
         self.connect_limit_s = connect_limit_s
-        self._was, self._has_door = was, was >= 0
+        self._was, self._has_door = was, has_door
         self.doors: List[Address] = []
         self.is_put_off = False
 

@@ -27,6 +27,10 @@ class Dead(NotTogether):
     """The machine answers, and there is no launcher on it."""
 
 
+class Refused(NotTogether):
+    """Node 0 does not want this node."""
+
+
 class Over(Exception):
     """The run has ended without this node."""
 

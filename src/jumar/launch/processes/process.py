@@ -5,12 +5,14 @@ decides what to end; `tree` does."""
 
 import ctypes
 import os
+import time
 from functools import lru_cache
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Union
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
+_EXEC_LIMIT_S = 0.5
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -126,11 +128,32 @@ def command_of(pid: int) -> List[bytes]:
 
 
 def _words_of(pid: int, name: str) -> List[bytes]:
+    give_up, is_ready = time.monotonic() + _EXEC_LIMIT_S, False
+    while True:
+        try:
+            with open(f"/proc/{pid}/{name}", "rb") as file:
+                text = file.read()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return []
+        if text:
+            return text.split(b"\0")
+        if is_ready or time.monotonic() > give_up:
+            return []
+        is_ready = not _is_in_exec(pid)
+        if not is_ready:
+            time.sleep(0.0005)
+
+
+def _is_in_exec(pid: int) -> bool:
+    """Whether it is just replaced by another program: the kernel shows no words of either then."""
     try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return []
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    # Nor has the kernel's own thread, or a process that has ended, but these have no memory at all.
+    memory, environment_end = fields[20], fields[48:49]
+    return memory != b"0" and environment_end == [b"0"]
 
 
 def with_environment(wanted: Dict[str, str]) -> List[Stat]:
@@ -160,6 +183,16 @@ def become_subreaper() -> None:
 def set_name(name: str) -> None:
     """What lists of processes call this one; children have it too, until they execute a program."""
     _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
+def set_title(title: str) -> None:
+    """What lists of processes show in the place of this one's command line, as far as that is long."""
+    with open("/proc/self/stat", "rb") as file:
+        place = [int(field) for field in file.read().rpartition(b")")[2].split()[45:47]]
+    if len(place) == 2 and all(place):
+        # Where the kernel has put the words, and reads them again for whoever asks.
+        begin, size = place[0], place[1] - place[0]
+        ctypes.memmove(begin, title.encode().ljust(size, b"\0"), size - 1)
 
 
 def end_with_parent(number: int) -> None:

@@ -41,14 +41,15 @@ class Cgroup:
         return _write(os.path.join(self.path, "cgroup.procs"), str(pid))
 
     def pids(self) -> List[int]:
-        """Who is in it, as far as this process can see them; nobody when it is gone."""
-        try:
-            with open(os.path.join(self.path, "cgroup.procs"), encoding="utf-8") as file:
-                pids = [int(line) for line in file]
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENODEV):
-                return []
-            raise
+        """Who is in it, or in a group below it, as far as this process can see them; nobody when it is
+        gone."""
+        pids: List[int] = []
+        for folder in _with_below(self.path):
+            try:
+                with open(os.path.join(folder, "cgroup.procs"), encoding="utf-8") as file:
+                    pids.extend(int(line) for line in file)
+            except OSError as error:
+                _unless_gone(error)
         # 0 stands for a process of another namespace; as a target of signals it means "my own".
         return [pid for pid in pids if pid > 0]
 
@@ -57,8 +58,10 @@ class Cgroup:
         return _write(os.path.join(self.path, "cgroup.kill"), "1")
 
     def remove(self) -> bool:
-        """Whether it is gone afterwards; it stays while a process is in it."""
-        are_gone = [_remove(path) for path in (self._memory, self.path) if path is not None]
+        """Whether it is gone afterwards; it stays while a process is in it. A launcher among the ranks may
+        have made a group of its own below it."""
+        paths = [path for path in (self._memory, self.path) if path is not None]
+        are_gone = [_remove(folder) for path in paths for folder in _with_below(path)]
         return all(are_gone)
 
     def oom_kills(self) -> Optional[int]:
@@ -73,6 +76,16 @@ class Cgroup:
             except OSError:
                 continue
         return None
+
+
+def _with_below(path: str) -> List[str]:
+    """A group and all groups below it, the innermost first; none when it is gone."""
+    return [folder for folder, _, _ in os.walk(path, topdown=False, onerror=_unless_gone)]
+
+
+def _unless_gone(error: OSError) -> None:
+    if error.errno not in (errno.ENOENT, errno.ENODEV):
+        raise error
 
 
 def _write(path: str, words: str) -> bool:
@@ -268,9 +281,9 @@ class Tree:
     def has_any(self) -> bool:
         """Cheap when nothing is left, which is the usual case."""
         reap()
-        if self.group and self.group.pids():
-            return True
-        return has_children() and bool(self.pids())
+        # No need to look who: whoever is below this process is so through a child of it, and a look at
+        # all processes misses one that is started meanwhile.
+        return has_children() or bool(self.group and self.group.pids())
 
     def signal_all(self, number: int) -> None:
         """One signal to each process."""
@@ -278,15 +291,20 @@ class Tree:
             process.send(pid, number)
 
     def kill(self, limit_s: float = 5.0) -> bool:
-        """SIGKILL until nothing is left; False when something outlives `limit_s`."""
+        """SIGKILL until nothing is left; False when something outlives it, and `limit_s` is over."""
         give_up = time.monotonic() + limit_s
         pause_s = 0.001
+        killed: Set[int] = set()
         while self.has_any():
-            if time.monotonic() > give_up:
+            pids = self.pids()
+            # Where this process had to wait for long, others may have been started meanwhile.
+            if time.monotonic() > give_up and killed.issuperset(pids):
                 return False
             if self.group:
                 self.group.kill()
-            self.signal_all(signal.SIGKILL)
+            for pid in pids:
+                process.send(pid, signal.SIGKILL)
+            killed.update(pids)
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, 0.05)
         return True
