@@ -40,7 +40,10 @@ _FOR_GPUS = re.compile(r"cuda|gpu", re.IGNORECASE)
 """What an operator that the repository or a library registers is called if it is for CUDA."""
 _FLOAT8 = re.compile(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
-_GRAPH_FLAG = re.compile(r"cuda_?graph", re.IGNORECASE)
+_CUDA_FLAG = re.compile(
+    r"cuda_?(?:graph|ext(?:ension)?s?(?:_|$)|kernels?(?:_|$)|ops?(?:_|$))", re.IGNORECASE
+)
+"""Flags for graphs, and for what is compiled from CUDA's sources: `has_cuda_extension`."""
 _REPLACEABLE = frozenset({"flash_attn", "xformers", "apex"})
 """Packages whose imports are replaced where possible; what uses them then runs on NPUs."""
 _APEX_KERNELS = re.compile(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
@@ -258,7 +261,7 @@ def _is_float8(node: ast.Name | ast.Attribute, name: str, reader: _Reader) -> bo
 def is_for_cuda(flag: ast.AST, file: PythonFile) -> bool:
     """Whether a flag turns on what only CUDA has: `use_cuda_graph`, `args.fp8`."""
     name = getattr(flag, "attr", getattr(flag, "id", ""))
-    if _GRAPH_FLAG.search(name):
+    if _CUDA_FLAG.search(name) or name in _COMPILED:
         return True
     return file.options.chip != _WITH_FLOAT8 and _FLOAT8.search(name) is not None
 

@@ -88,3 +88,33 @@ def makes_device_fixture(holder: ast.expr, file: PythonFile) -> bool:
         if not isinstance(around, (ast.IfExp, ast.keyword, ast.Call)):
             return False
     return False
+
+
+def is_parameter_of_test(node: ast.expr, holder: ast.expr, file: PythonFile) -> bool:
+    """Whether a value is the device in `parametrize("size, device", [(8, "cuda"), param(…)])`."""
+    values = holder.args if isinstance(holder, ast.Call) else getattr(holder, "elts", [])
+    rows = file.parent(holder)
+    call = file.parent(rows) if isinstance(rows, (ast.List, ast.Tuple)) else None
+    if not isinstance(call, ast.Call) or name_called(call) != "parametrize" or node not in values:
+        return False
+    if isinstance(holder, ast.Call) and name_called(holder) != "param":
+        return False
+    names = _names_of_parameters(call.args[0])
+    place = values.index(node)
+    return call.args[1:2] == [rows] and place < len(names) and is_device_name(names[place])
+
+
+def _names_of_parameters(named: ast.expr) -> list[str]:
+    if isinstance(named, ast.Constant):
+        return [name.strip() for name in str(named.value).split(",")]
+    parts = named.elts if isinstance(named, (ast.List, ast.Tuple)) else []
+    return [str(part.value) if isinstance(part, ast.Constant) else "" for part in parts]
+
+
+def holds_rng_devices(holder: ast.expr, file: PythonFile) -> bool:
+    """Whether this is the list of `fork_rng(devices=["cuda"])`."""
+    parent = file.parent(holder)
+    call = file.parent(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or file.name(call.func) != "torch.random.fork_rng":
+        return False
+    return parent is not call or call.args[:1] == [holder]

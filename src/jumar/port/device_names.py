@@ -43,6 +43,8 @@ OBJECT_ARGUMENTS = {
     "torch.Stream": 0,
     "torch.Event": 0,
     "torch.set_default_device": 0,
+    "torch.cuda.set_rng_state": 1,
+    "torch.cuda.set_per_process_memory_fraction": 1,
     "torch.distributed.get_default_backend_for_device": 0,
 }
 """The position of the argument that may be a `torch.device`."""

@@ -34,6 +34,7 @@ class FileKind(Enum):
     PYTHON = auto()
     NOTEBOOK = auto()
     SHELL = auto()
+    MAKE = auto()
     CONFIG = auto()
     DOCUMENT = auto()
     REQUIREMENTS = auto()
@@ -50,6 +51,7 @@ _SUFFIXES = {
     ".bash": FileKind.SHELL,
     ".slurm": FileKind.SHELL,
     ".sbatch": FileKind.SHELL,
+    ".mk": FileKind.MAKE,
     ".yaml": FileKind.CONFIG,
     ".yml": FileKind.CONFIG,
     ".toml": FileKind.CONFIG,
@@ -135,4 +137,6 @@ def kind_of(path: str) -> FileKind:
         return FileKind.REQUIREMENTS
     if name.startswith("dockerfile") or name.endswith(".dockerfile"):
         return FileKind.DOCKER
+    if name in ("makefile", "gnumakefile"):
+        return FileKind.MAKE
     return _SUFFIXES.get(os.path.splitext(name)[1], FileKind.OTHER)

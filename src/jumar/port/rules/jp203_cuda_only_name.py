@@ -13,7 +13,11 @@ from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp206_nvtx_range import is_plain_range
 
 _ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor", "*"})
-_OF_OBJECTS = {"cuda_stream": "npu_stream", "_share_cuda_": "_share_npu_"}
+_OF_OBJECTS = {
+    "cuda_stream": "npu_stream",
+    "_share_cuda_": "_share_npu_",
+    "_new_shared_cuda": "_new_shared_npu",
+}
 """Members of streams and storages by CUDA's names, and the plug-in's."""
 _MODULES = {"graphs": "graphs"}
 """Modules that the plug-in has, with other names in them."""
@@ -104,7 +108,7 @@ def _of_object(node: ast.Attribute, file: PythonFile) -> Outcomes:
     """A member of a stream or a storage, unless the file sets such a name itself."""
     call = file.parent(node)
     is_called = isinstance(call, ast.Call) and call.func is node
-    if is_called is not node.attr.endswith("_") or re.search(
+    if is_called is not node.attr.startswith("_") or re.search(
         rf"\.{node.attr}\s*=[^=]|def {node.attr}\b", file.source.text
     ):
         return

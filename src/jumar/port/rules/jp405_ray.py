@@ -36,6 +36,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _ids(node, file)
     elif isinstance(node, ast.Constant) and _is_resource(node, file):
         yield from _resource(node, file)
+    elif isinstance(node, ast.Constant) and _is_option(node, file):
+        yield _remark(node, "num_gpus", file)
 
 
 def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
@@ -122,6 +124,25 @@ def _is_resource(node: ast.Constant, file: PythonFile) -> bool:
     if isinstance(parent, ast.Compare):
         return any(_HOLDS_RESOURCES.search(file.text(other)) for other in parent.comparators)
     return False
+
+
+def _is_option(node: ast.Constant, file: PythonFile) -> bool:
+    """Whether this is `options["num_gpus"] = 1`, or such a key, where `**options` is passed on."""
+    if node.value != "num_gpus" or not file.names.knows("ray"):
+        return False
+    holder = file.parent(node)
+    if isinstance(holder, ast.Subscript) and isinstance(holder.ctx, ast.Store):
+        named = file.text(holder.value)
+    elif isinstance(holder, ast.Dict) and node in holder.keys:
+        named = next(iter(_holders(holder, file)), "")
+    else:
+        return False
+    passed_on = rf"\*\*{re.escape(named)}\b"
+    return (
+        bool(named)
+        and re.search(passed_on, file.source.text) is not None
+        and not _is_ported(node, file)
+    )
 
 
 def _is_request(holder: ast.Dict, node: ast.Constant, file: PythonFile) -> bool:

@@ -84,10 +84,10 @@ def _stays_on_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
         return False
     if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("assert"):
         return True
-    return _is_on_cpu(call, file) and not _is_moved(call, file)
+    return is_on_cpu(call, file) and not _is_moved(call, file)
 
 
-def _is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
+def is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
     """Whether a tensor is made on the CPU or copied there, looking through what is done to it."""
     while isinstance(call, (ast.Call, ast.Subscript)):
         if isinstance(call, ast.Subscript):
