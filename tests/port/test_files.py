@@ -577,6 +577,21 @@ def test_a_makefile_of_a_repository_is_ported(tmp_path: Path) -> None:
     assert b"ASCEND_RT_VISIBLE_DEVICES=1" in result.ported
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a/run.sh.j2", FileKind.SHELL),
+        ("a/job.sbatch.jinja", FileKind.SHELL),
+        ("a/deployment.yaml.j2", FileKind.OTHER),
+        ("a/page.j2", FileKind.OTHER),
+        ("tools.mk", FileKind.MAKE),
+        ("GNUmakefile", FileKind.MAKE),
+    ],
+)
+def test_templates_of_shell_scripts_are_scripts(name: str, kind: FileKind) -> None:
+    assert kind_of(name) is kind
+
+
 def test_accelerate_starts_npus_by_either_name() -> None:
     assert (
         config.port("distributed_type: MULTI_GPU\n", NPU, ".yaml")[0]

@@ -45,8 +45,21 @@ def is_device_map(holder: ast.Dict, file: PythonFile) -> bool:
     )
 
 
+def lists_activities(holder: ast.expr, file: PythonFile) -> bool:
+    """Whether a list says what a profiler watches: `activities=["cpu", "cuda"]`."""
+    parent = file.parent(holder)
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "activities"
+    return isinstance(parent, ast.arguments) and _parameter_of(holder, parent) == "activities"
+
+
 def is_default(node: ast.expr, arguments: ast.arguments) -> bool:
     """Whether an expression is the default of a parameter for devices."""
+    return is_device_name(_parameter_of(node, arguments))
+
+
+def _parameter_of(node: ast.expr, arguments: ast.arguments) -> str:
+    """The parameter that an expression is the default of."""
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
         *zip(
@@ -54,7 +67,7 @@ def is_default(node: ast.expr, arguments: ast.arguments) -> bool:
         ),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
-    return any(default is node and is_device_name(parameter.arg) for parameter, default in pairs)
+    return next((parameter.arg for parameter, default in pairs if default is node), "")
 
 
 def picks_device(node: ast.expr, file: PythonFile) -> bool:

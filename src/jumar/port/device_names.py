@@ -5,7 +5,9 @@ import sys
 
 from jumar.port.project import OWN
 
-NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
+NAMED_DEVICE = re.compile(
+    r"device|(?:^|_)dev$|^(?:map_)?location$|^accelerator_type$", re.IGNORECASE
+)
 _NOT_DEVICE = re.compile(
     r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
     re.IGNORECASE,

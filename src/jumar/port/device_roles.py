@@ -11,6 +11,7 @@ from jumar.port.device_keys import (
     is_device_map,
     is_map_location,
     is_parameter_of_test,
+    lists_activities,
     looks_up_device,
     makes_device_fixture,
     picks_device,
@@ -81,8 +82,7 @@ def _role_at(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> Role |
     if isinstance(parent, (ast.Compare, ast.MatchValue)):
         return Role.COMPARED if _compared(node, parent, file) else None
     if isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
-        holds_rngs = holds_rng_devices(parent, file)
-        return Role.OBJECT if holds_rngs else _in_sequence(node, parent, file)
+        return _listed(node, parent, file)
     if isinstance(node, (ast.IfExp, ast.BoolOp)) and _beside_cpu(node):
         return Role.TEXT
     return None
@@ -304,6 +304,14 @@ def _tells_vendor(compare: ast.Compare, file: PythonFile) -> bool:
     return isinstance(holder, ast.Assign) and any(
         isinstance(t, ast.Name) and _OF_A_VENDOR.search(t.id) for t in holder.targets
     )
+
+
+def _listed(
+    node: ast.expr, holder: ast.List | ast.Tuple | ast.Set, file: PythonFile
+) -> Role | None:
+    if holds_rng_devices(holder, file):
+        return Role.OBJECT
+    return None if lists_activities(holder, file) else _in_sequence(node, holder, file)
 
 
 def _in_sequence(

@@ -131,6 +131,11 @@ def _found(entry: os.DirEntry[str], path: str, exclude: tuple[str, ...]) -> Foun
 def kind_of(path: str) -> FileKind:
     """How a file is ported, by its name."""
     name = path.rpartition("/")[2].lower()
+    inner = name.removesuffix(".j2").removesuffix(".jinja")
+    if inner != name:
+        # Of templates, only those of shell scripts are read: line by line, as scripts are.
+        kind = _SUFFIXES.get(os.path.splitext(inner)[1], FileKind.OTHER)
+        return kind if kind is FileKind.SHELL else FileKind.OTHER
     if name.endswith(".txt"):
         return FileKind.REQUIREMENTS if "requirement" in name else FileKind.OTHER
     if name in _CONDA:

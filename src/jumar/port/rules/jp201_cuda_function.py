@@ -77,6 +77,7 @@ def _keeps(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
         or _is_restored(node, name, file)
         or (is_hint(node, file) and not file.options.npu_only)
         or is_old_history(_called_through(node, file))
+        or (name == "torch.cuda.memory" and getattr(file.parent(node), "attr", "") in RENAMED)
     )
 
 

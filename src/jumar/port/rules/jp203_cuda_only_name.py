@@ -49,6 +49,8 @@ def _attribute(node: ast.Attribute, file: PythonFile) -> Outcomes:
     head, _, member = (file.name(node) or "").rpartition(".")
     if head == "torch.cuda.memory" and member == HISTORY and is_old_history(file.parent(node)):
         yield _history(node, file)
+    elif head == "torch.cuda.memory" and member in RENAMED and not is_hint(node, file):
+        yield from _report(node, member, file, stays=True)
     elif head == "torch.cuda" and not is_hint(node, file):
         used = file.parent(node)
         if used is None or not is_plain_range(file.parent(used), file):
@@ -142,12 +144,14 @@ def is_hint(node: ast.AST, file: PythonFile) -> bool:
     return False
 
 
-def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
+def _report(node: ast.AST, member: str, file: PythonFile, *, stays: bool = False) -> Outcomes:
     if member in SAME_NAME or member in TENSOR_TYPES or member in _ELSEWHERE:
         return
     if member in file.project.set_on_cuda:
         return
-    if member.startswith(_NOT_API) or (member in RENAMED and file.options.npu_only):
+    if member.startswith(_NOT_API):
+        return
+    if member in RENAMED and file.options.npu_only and not stays:
         return
     yield file.remark(
         node,
