@@ -194,7 +194,10 @@ def _read_text(
         return
     role = literals.role(literal, reader.file)
     found.portable |= role in (literals.device_roles.Role.OBJECT, literals.device_roles.Role.TEXT)
-    if role is None and isinstance(reader.file.parent(node), _HOLDS_A_VALUE):
+    holder = reader.file.parent(node)
+    if isinstance(holder, ast.List) and isinstance(reader.file.parent(holder), ast.IfExp):
+        holder = reader.file.parent(holder)
+    if role is None and isinstance(holder, _HOLDS_A_VALUE):
         # A value that stays CUDA's keeps its condition.
         about.append(reader.file.text(node))
 

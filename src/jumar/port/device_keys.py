@@ -131,3 +131,17 @@ def holds_rng_devices(holder: ast.expr, file: PythonFile) -> bool:
     if not isinstance(call, ast.Call) or file.name(call.func) != "torch.random.fork_rng":
         return False
     return parent is not call or call.args[:1] == [holder]
+
+
+def is_joined_to_cpu(holder: ast.expr, file: PythonFile) -> bool:
+    """Whether a list is added to one with the CPU: `["cpu"] + (["cuda"] if … else [])`."""
+    whole: ast.AST = holder
+    parent = file.parent(holder)
+    while (isinstance(parent, ast.IfExp) and parent.test is not whole) or (
+        isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add)
+    ):
+        whole, parent = parent, file.parent(parent)
+    return whole is not holder and any(
+        isinstance(n, ast.List) and any(getattr(e, "value", "") == "cpu" for e in n.elts)
+        for n in ast.walk(whole)
+    )

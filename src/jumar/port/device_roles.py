@@ -9,6 +9,7 @@ from jumar.port.device_keys import (
     holds_rng_devices,
     is_default,
     is_device_map,
+    is_joined_to_cpu,
     is_map_location,
     is_parameter_of_test,
     lists_activities,
@@ -311,6 +312,8 @@ def _listed(
 ) -> Role | None:
     if holds_rng_devices(holder, file):
         return Role.OBJECT
+    if is_joined_to_cpu(holder, file):
+        return Role.TEXT
     return None if lists_activities(holder, file) else _in_sequence(node, holder, file)
 
 

@@ -140,6 +140,8 @@ def _behind(question: ast.AST, yes: bool, file: PythonFile) -> Guarded:
 
 
 def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
+    if _chooses_tensors(question, file):
+        return Guard("torch.cuda", (), stops=False)
     if isinstance(file.parent(question), ast.Call) and is_about_cuda(question, file):
         # Such a check stays anyway, and what it is about is reported.
         return None
@@ -164,6 +166,19 @@ def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
     if behind.only_cuda:
         spans += [file.span(node) for node in guarded.code]
     return Guard(_reason(asked_too, behind), tuple(spans), _stops(question, guarded, file))
+
+
+def _chooses_tensors(question: ast.AST, file: PythonFile) -> bool:
+    """Whether names come from `torch.cuda` if there is a card, and from torch otherwise."""
+    branch = next((a for a in file.ancestors(question) if isinstance(a, ast.stmt)), None)
+    if not isinstance(branch, ast.If) or file.options.npu_only:
+        # Under --npu-only, the import becomes the plug-in's.
+        return False
+    sources = [
+        [s.module if isinstance(s, ast.ImportFrom) else None for s in part]
+        for part in (branch.body, branch.orelse)
+    ]
+    return sources == [["torch.cuda"], ["torch"]]
 
 
 def _answers_for_graphs(question: ast.AST, file: PythonFile) -> bool:

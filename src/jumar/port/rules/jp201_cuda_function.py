@@ -90,9 +90,14 @@ def _called_through(node: ast.AST, file: PythonFile) -> ast.AST | None:
 
 
 def _is_assigned(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
-    """Whether this is `sync` of `sync = torch.cuda.synchronize`, which is ported where it is set."""
+    """Whether this is `sync` of `sync = torch.cuda.synchronize`, ported where it is set, or kept there."""
     bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
-    return any(isinstance(value, (ast.Attribute, ast.Name)) for value in bound)
+    return any(
+        isinstance(value, (ast.Attribute, ast.Name))
+        # Another import of the same name is for machines without CUDA.
+        or (isinstance(value, str) and not value.startswith("torch.cuda."))
+        for value in bound
+    )
 
 
 def _is_restored(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:

@@ -108,9 +108,7 @@ def _is_resource(node: ast.Constant, file: PythonFile) -> bool:
     """Whether `"GPU"` is ray's resource: a key of a request, or of what a cluster has."""
     parent = file.parent(node)
     if node.value == "gpu":
-        return isinstance(parent, ast.Dict) and any(
-            _OF_TUNE.search(name) for name in _holders(parent, file)
-        )
+        return _is_of_tune(node, parent, file)
     if node.value != "GPU":
         return False
     if isinstance(parent, ast.Dict):
@@ -124,6 +122,16 @@ def _is_resource(node: ast.Constant, file: PythonFile) -> bool:
     if isinstance(parent, ast.Compare):
         return any(_HOLDS_RESOURCES.search(file.text(other)) for other in parent.comparators)
     return False
+
+
+def _is_of_tune(node: ast.Constant, parent: ast.AST | None, file: PythonFile) -> bool:
+    """Whether `"gpu"` is a resource of a trial: a key of its dictionary, set or read."""
+    if isinstance(parent, ast.Dict):
+        return any(_OF_TUNE.search(name) for name in _holders(parent, file))
+    of: ast.expr | None = parent.value if isinstance(parent, ast.Subscript) else None
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute):
+        of = parent.func.value if parent.args[:1] == [node] else None
+    return of is not None and _OF_TUNE.search(file.text(of)) is not None
 
 
 def _is_option(node: ast.Constant, file: PythonFile) -> bool:
