@@ -11,6 +11,7 @@ from jumar.port.files import (
     config,
     docker,
     document,
+    make,
     notebook,
     requirements,
     shell,
@@ -283,9 +284,11 @@ def test_requirements_are_reported_not_changed() -> None:
         "jax[cuda12]==0.5.3",
         "jax==0.5.3",
         "adam-atan2",
+        "jaxlib[cuda11_cudnn82]==0.4.1",
+        "jaxlib==0.4.1",
     ]
     edits = requirements.findings("\n".join(lines) + "\n")
-    assert [f.line for f in edits.findings] == [2, 4, 5, 6, 7, 9]
+    assert [f.line for f in edits.findings] == [2, 4, 5, 6, 7, 9, 10]
 
 
 def test_requirements_of_a_project_file_are_reported_and_extras_only_mentioned() -> None:
@@ -526,6 +529,11 @@ def test_what_a_script_asks_of_its_surroundings_is_told(line: str, subject: str)
         ("  - driver: nvidia", "  - driver: nvidia", "nvidia"),
         ("_target_: lightning.pytorch.Trainer", "_target_: lightning.pytorch.Trainer", "lightning.Trainer"),
         ("_target_: mine.Trainer", "_target_: mine.Trainer", ""),
+        ('  - "/dev/nvidia0:/dev/nvidia0"', '  - "/dev/nvidia0:/dev/nvidia0"', "/dev/nvidia"),
+        ('  - "/dev/shm:/dev/shm"', '  - "/dev/shm:/dev/shm"', ""),
+        ("a: !apply:torch.cuda.manual_seed [1]", "a: !apply:torch.cuda.manual_seed [1]", "torch.cuda.manual_seed"),
+        ("a: !apply:torch.manual_seed [1]", "a: !apply:torch.manual_seed [1]", ""),
+        ("_target_: torch.cuda.Stream", "_target_: torch.cuda.Stream", "torch.cuda.Stream"),
         ("accelerator: gpu", "accelerator: gpu", "accelerator: gpu"),
         ("accelerator: cpu", "accelerator: cpu", ""),
         ("optim: paged_adamw_8bit", "optim: paged_adamw_8bit", "bitsandbytes: optim"),
@@ -541,6 +549,47 @@ def test_configurations_of_other_tools(line: str, ported: str, subject: str) -> 
     text, edits = config.port(f"a: 1\n{line}\n", ANY, ".yaml")
     assert text == f"a: 1\n{ported}\n"
     assert [f.subject for f in edits.findings] == ([subject] if subject else [])
+
+
+def test_recipes_of_makefiles_are_ported_and_nothing_else_there() -> None:
+    text = (
+        "GPU = cuda\nall: cuda\n\t@echo CUDA_VISIBLE_DEVICES=0\n"
+        "\t@CUDA_VISIBLE_DEVICES=$(IDS) python train.py\n\tdocker run --gpus all image\n"
+        "CUDA_VISIBLE_DEVICES=0\n\tpython train.py --device cuda\n"
+        "\tCUDA_VISIBLE_DEVICES=$(shell pick card) python train.py\n"
+    )
+    ported, edits = make.port(text, ANY)
+    assert ported == text.replace(
+        "\t@CUDA_VISIBLE_DEVICES=$(IDS)",
+        "\t@CUDA_VISIBLE_DEVICES=$(IDS) ASCEND_RT_VISIBLE_DEVICES=$(IDS)",
+    )
+    assert [(f.line, f.subject) for f in edits.findings] == [
+        (7, "--device cuda"),
+        (5, "docker --gpus"),
+    ]
+    assert make.port(ported, ANY)[0] == ported
+
+
+def test_a_makefile_of_a_repository_is_ported(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("a:\n\tCUDA_VISIBLE_DEVICES=1 python a.py\n", "utf-8")
+    (result,) = (f for f in port_tree(tmp_path, Options()).results if f.path == "Makefile")
+    assert result.ported is not None
+    assert b"ASCEND_RT_VISIBLE_DEVICES=1" in result.ported
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a/run.sh.j2", FileKind.SHELL),
+        ("a/job.sbatch.jinja", FileKind.SHELL),
+        ("a/deployment.yaml.j2", FileKind.OTHER),
+        ("a/page.j2", FileKind.OTHER),
+        ("tools.mk", FileKind.MAKE),
+        ("GNUmakefile", FileKind.MAKE),
+    ],
+)
+def test_templates_of_shell_scripts_are_scripts(name: str, kind: FileKind) -> None:
+    assert kind_of(name) is kind
 
 
 def test_accelerate_starts_npus_by_either_name() -> None:

@@ -162,6 +162,17 @@ def test_a_repository_does_not_need_its_own_package_or_its_copies(
     assert all(r.ported is None for r in result.results)
 
 
+def test_a_project_inside_a_package_does_not_need_itself(tmp_path: Path) -> None:
+    for path in ("tools/__init__.py", "tools/gptq/setup.py", "tools/gptq/auto_gptq/__init__.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    for path in ("tools/gptq/auto_gptq/base.py", "tools/gptq/example.py", "tools/quantize.py"):
+        (tmp_path / path).write_text("import torch\nfrom auto_gptq import __version__\n")
+    assert [(path, subject) for path, subject, _ in findings(tmp_path)] == [
+        ("tools/quantize.py", "auto_gptq")
+    ]
+
+
 def test_a_part_with_the_name_of_a_package_does_not_hide_the_package(tmp_path: Path) -> None:
     for folder in ("mine", "mine/kernels", "mine/kernels/triton"):
         (tmp_path / folder).mkdir()

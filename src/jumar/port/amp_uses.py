@@ -4,6 +4,7 @@ An import becomes torch's own only if everything done with the name is ported to
 and the calls that are ported name torch's function in full."""
 
 import ast
+import re
 
 from jumar.port import branches, guards, suppress
 from jumar.port.context import PythonFile
@@ -19,6 +20,7 @@ KINDS = {
     "torch.cuda.amp.custom_bwd": "custom_bwd",
     "torch.cuda.amp.autocast_mode.custom_bwd": "custom_bwd",
 }
+_OTHERS = re.compile(r"(?:torch|torch_npu|ipex)\.(?!cuda\.)\w+\.amp\.\w+")
 _CODES = ("JP202", "JP301")
 
 
@@ -79,8 +81,18 @@ def may_have_device(node: ast.AST, file: PythonFile) -> bool:
     Its calls cannot be given another one."""
     if isinstance(node, ast.Name):
         bound = file.names.values(node.id, file.scope(node))
-        return any(isinstance(value, (ast.Call, ast.Lambda, ast.FunctionDef)) for value in bound)
+        return any(
+            isinstance(value, (ast.Call, ast.Lambda, ast.FunctionDef)) or _is_others(value, file)
+            for value in bound
+        )
     return False
+
+
+def _is_others(value: object, file: PythonFile) -> bool:
+    """Whether a name may be another device's own: `torch.npu.amp.autocast`, which takes none."""
+    if isinstance(value, ast.IfExp):
+        return _is_others(value.body, file) or _is_others(value.orelse, file)
+    return isinstance(value, ast.Attribute) and _OTHERS.fullmatch(ast.unparse(value)) is not None
 
 
 def is_assigned_to_such(node: ast.AST, file: PythonFile) -> bool:

@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from jumar.port import literals
 from jumar.port.context import PythonFile
@@ -40,7 +41,10 @@ _FOR_GPUS = re.compile(r"cuda|gpu", re.IGNORECASE)
 """What an operator that the repository or a library registers is called if it is for CUDA."""
 _FLOAT8 = re.compile(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
-_GRAPH_FLAG = re.compile(r"cuda_?graph", re.IGNORECASE)
+_CUDA_FLAG = re.compile(
+    r"cuda_?(?:graph|ext(?:ension)?s?(?:_|$)|kernels?(?:_|$)|ops?(?:_|$))", re.IGNORECASE
+)
+"""Flags for graphs, and for what is compiled from CUDA's sources: `has_cuda_extension`."""
 _REPLACEABLE = frozenset({"flash_attn", "xformers", "apex"})
 """Packages whose imports are replaced where possible; what uses them then runs on NPUs."""
 _APEX_KERNELS = re.compile(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
@@ -54,6 +58,8 @@ _CHOSEN_FOR_CUDA = re.compile(
     r"gesvd[aj]?|inductor|reduce-overhead|max-autotune|[\w/.-]*requirements[\w.-]*\.txt"
 )
 """Values that a check chooses for CUDA: a driver of cuSOLVER, a compiler, a list of requirements."""
+_CUDA_METHOD = re.compile(r"(?:^|_)cuda_kernels?(?:_|$)")
+"""Methods that run kernels for CUDA: `self.cuda_kernels_forward(x)`."""
 _COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
 _HARMLESS = re.compile(
@@ -188,7 +194,10 @@ def _read_text(
         return
     role = literals.role(literal, reader.file)
     found.portable |= role in (literals.device_roles.Role.OBJECT, literals.device_roles.Role.TEXT)
-    if role is None and isinstance(reader.file.parent(node), _HOLDS_A_VALUE):
+    holder = reader.file.parent(node)
+    if isinstance(holder, ast.List) and isinstance(reader.file.parent(holder), ast.IfExp):
+        holder = reader.file.parent(holder)
+    if role is None and isinstance(holder, _HOLDS_A_VALUE):
         # A value that stays CUDA's keeps its condition.
         about.append(reader.file.text(node))
 
@@ -196,6 +205,9 @@ def _read_text(
 def _is_chosen_for_cuda(node: ast.expr, text: str, reader: _Reader) -> bool:
     """Whether a check chooses what only CUDA has, or Lightning's accelerator for it."""
     choice = reader.file.parent(node)
+    if isinstance(choice, ast.Assign) and text == "gpu":
+        named = (ast.unparse(target).rstrip("]'\"") for target in choice.targets)
+        return any(name.endswith("accelerator") for name in named)
     if not isinstance(choice, ast.IfExp):
         return False
     holder = reader.file.parent(choice)
@@ -236,7 +248,7 @@ def _is_followed(
         # It only computes what it returns.
         return True
     if inner.builds or (inner.cuda and inner.only_cuda and short):
-        about.append(function.name)
+        about.append(ast.unparse(call.func) if _is_forward(function) else function.name)
         found.builds |= inner.builds
         found.kernels |= inner.kernels
         return True
@@ -258,7 +270,7 @@ def _is_float8(node: ast.Name | ast.Attribute, name: str, reader: _Reader) -> bo
 def is_for_cuda(flag: ast.AST, file: PythonFile) -> bool:
     """Whether a flag turns on what only CUDA has: `use_cuda_graph`, `args.fp8`."""
     name = getattr(flag, "attr", getattr(flag, "id", ""))
-    if _GRAPH_FLAG.search(name):
+    if _CUDA_FLAG.search(name) or name in _COMPILED:
         return True
     return file.options.chip != _WITH_FLOAT8 and _FLOAT8.search(name) is not None
 
@@ -273,10 +285,27 @@ def _asks_for_generation(node: ast.Name | ast.Attribute, reader: _Reader) -> boo
 
 def _kernel_called(call: ast.Call, reader: _Reader) -> str:
     """What is compiled for CUDA and run by a call: `_C.run(x)`, `FusedFunction.apply(x)`."""
+    method = getattr(call.func, "attr", "")
+    if _CUDA_METHOD.search(method):
+        return method
+    if isinstance(call.func, ast.Attribute) and _is_loaded(call.func.value, reader):
+        return ast.unparse(call.func)
     name = reader.name(call.func) or _kept_in_self(call.func, reader)
     compiled = not _COMPILED.isdisjoint(name.split(".")) or name.partition(".")[0] in _REPLACEABLE
     runs = compiled or name.endswith(".apply")
     return name if runs and _is_of_cuda(name, reader) else ""
+
+
+def _is_loaded(module: ast.expr, reader: _Reader) -> bool:
+    """Whether this is `ext` of `ext = ext_loader.load_ext("_ext", […])`."""
+    if reader.elsewhere or not isinstance(module, ast.Name):
+        return False
+    bound = reader.file.names.values(module.id, reader.file.scope(module))
+    return any(
+        isinstance(value, ast.Call)
+        and any(isinstance(a, ast.Constant) and a.value in _COMPILED for a in value.args)
+        for value in bound
+    )
 
 
 def _kept_in_self(called: ast.expr, reader: _Reader) -> str:
@@ -324,10 +353,15 @@ def _is_kernel(node: ast.expr, reader: _Reader) -> bool:
 def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _Reader] | None:
     """The repository's function that an expression names, and how to read it."""
     file = reader.file
-    if not reader.elsewhere and isinstance(called, ast.Name):
-        for bound in file.names.values(called.id, file.scope(called)):
-            if isinstance(bound, FunctionDef):
+    applied: ast.expr = called
+    if isinstance(called, ast.Attribute) and called.attr == "apply":
+        applied = called.value
+    if not reader.elsewhere and isinstance(applied, ast.Name):
+        for bound in file.names.values(applied.id, file.scope(applied)):
+            if isinstance(bound, FunctionDef) and applied is called:
                 return bound, reader
+            if isinstance(bound, ast.ClassDef) and applied is not called:
+                return next(((n, reader) for n in bound.body if _is_forward(n)), None)
     name = reader.name(called)
     bound = file.project.definition(name)
     if not isinstance(bound, FunctionDef):
@@ -336,6 +370,11 @@ def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _R
     return bound, _Reader(
         lambda node: before_port(node, file.project.name_in(module, node)), file, elsewhere=True
     )
+
+
+def _is_forward(node: ast.stmt) -> TypeGuard[FunctionDef]:
+    """Whether this is what `.apply(…)` of an autograd function runs."""
+    return isinstance(node, FunctionDef) and node.name == "forward"
 
 
 def _is_switch(name: str, reader: _Reader) -> bool:

@@ -139,10 +139,12 @@ def _is_given_to_faiss(node: ast.AST, file: PythonFile) -> bool:
 
 def _chooses_imports(node: ast.AST, file: PythonFile) -> bool:
     test = next((a for a in file.ancestors(node) if isinstance(a, ast.stmt)), None)
-    return (
-        isinstance(test, ast.If)
-        and all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in test.body)
-        and all(_GPU_NAMED.search(file.text(s)) for s in test.body)
+    if not isinstance(test, ast.If) or (
+        file.options.npu_only and all(getattr(s, "module", "") == "torch.cuda" for s in test.body)
+    ):
+        return False
+    return all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in test.body) and all(
+        _GPU_NAMED.search(file.text(s)) for s in test.body
     )
 
 

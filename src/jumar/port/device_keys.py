@@ -45,8 +45,21 @@ def is_device_map(holder: ast.Dict, file: PythonFile) -> bool:
     )
 
 
+def lists_activities(holder: ast.expr, file: PythonFile) -> bool:
+    """Whether a list says what a profiler watches: `activities=["cpu", "cuda"]`."""
+    parent = file.parent(holder)
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "activities"
+    return isinstance(parent, ast.arguments) and _parameter_of(holder, parent) == "activities"
+
+
 def is_default(node: ast.expr, arguments: ast.arguments) -> bool:
     """Whether an expression is the default of a parameter for devices."""
+    return is_device_name(_parameter_of(node, arguments))
+
+
+def _parameter_of(node: ast.expr, arguments: ast.arguments) -> str:
+    """The parameter that an expression is the default of."""
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
         *zip(
@@ -54,7 +67,7 @@ def is_default(node: ast.expr, arguments: ast.arguments) -> bool:
         ),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
-    return any(default is node and is_device_name(parameter.arg) for parameter, default in pairs)
+    return next((parameter.arg for parameter, default in pairs if default is node), "")
 
 
 def picks_device(node: ast.expr, file: PythonFile) -> bool:
@@ -88,3 +101,47 @@ def makes_device_fixture(holder: ast.expr, file: PythonFile) -> bool:
         if not isinstance(around, (ast.IfExp, ast.keyword, ast.Call)):
             return False
     return False
+
+
+def is_parameter_of_test(node: ast.expr, holder: ast.expr, file: PythonFile) -> bool:
+    """Whether a value is the device in `parametrize("size, device", [(8, "cuda"), param(…)])`."""
+    values = holder.args if isinstance(holder, ast.Call) else getattr(holder, "elts", [])
+    rows = file.parent(holder)
+    call = file.parent(rows) if isinstance(rows, (ast.List, ast.Tuple)) else None
+    if not isinstance(call, ast.Call) or name_called(call) != "parametrize" or node not in values:
+        return False
+    if isinstance(holder, ast.Call) and name_called(holder) != "param":
+        return False
+    names = _names_of_parameters(call.args[0])
+    place = values.index(node)
+    return call.args[1:2] == [rows] and place < len(names) and is_device_name(names[place])
+
+
+def _names_of_parameters(named: ast.expr) -> list[str]:
+    if isinstance(named, ast.Constant):
+        return [name.strip() for name in str(named.value).split(",")]
+    parts = named.elts if isinstance(named, (ast.List, ast.Tuple)) else []
+    return [str(part.value) if isinstance(part, ast.Constant) else "" for part in parts]
+
+
+def holds_rng_devices(holder: ast.expr, file: PythonFile) -> bool:
+    """Whether this is the list of `fork_rng(devices=["cuda"])`."""
+    parent = file.parent(holder)
+    call = file.parent(parent) if isinstance(parent, ast.keyword) else parent
+    if not isinstance(call, ast.Call) or file.name(call.func) != "torch.random.fork_rng":
+        return False
+    return parent is not call or call.args[:1] == [holder]
+
+
+def is_joined_to_cpu(holder: ast.expr, file: PythonFile) -> bool:
+    """Whether a list is added to one with the CPU: `["cpu"] + (["cuda"] if … else [])`."""
+    whole: ast.AST = holder
+    parent = file.parent(holder)
+    while (isinstance(parent, ast.IfExp) and parent.test is not whole) or (
+        isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add)
+    ):
+        whole, parent = parent, file.parent(parent)
+    return whole is not holder and any(
+        isinstance(n, ast.List) and any(getattr(e, "value", "") == "cpu" for e in n.elts)
+        for n in ast.walk(whole)
+    )

@@ -5,7 +5,9 @@ import sys
 
 from jumar.port.project import OWN
 
-NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
+NAMED_DEVICE = re.compile(
+    r"device|(?:^|_)dev$|^(?:map_)?location$|^accelerator_type$", re.IGNORECASE
+)
 _NOT_DEVICE = re.compile(
     r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
     re.IGNORECASE,
@@ -43,6 +45,8 @@ OBJECT_ARGUMENTS = {
     "torch.Stream": 0,
     "torch.Event": 0,
     "torch.set_default_device": 0,
+    "torch.cuda.set_rng_state": 1,
+    "torch.cuda.set_per_process_memory_fraction": 1,
     "torch.distributed.get_default_backend_for_device": 0,
 }
 """The position of the argument that may be a `torch.device`."""

@@ -6,9 +6,13 @@ from enum import Enum, auto
 
 from jumar.port.context import PythonFile
 from jumar.port.device_keys import (
+    holds_rng_devices,
     is_default,
     is_device_map,
+    is_joined_to_cpu,
     is_map_location,
+    is_parameter_of_test,
+    lists_activities,
     looks_up_device,
     makes_device_fixture,
     picks_device,
@@ -79,7 +83,7 @@ def _role_at(node: ast.expr, parent: ast.AST | None, file: PythonFile) -> Role |
     if isinstance(parent, (ast.Compare, ast.MatchValue)):
         return Role.COMPARED if _compared(node, parent, file) else None
     if isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
-        return _in_sequence(parent, file)
+        return _listed(node, parent, file)
     if isinstance(node, (ast.IfExp, ast.BoolOp)) and _beside_cpu(node):
         return Role.TEXT
     return None
@@ -104,7 +108,7 @@ def _argument(node: ast.expr, call: ast.Call, file: PythonFile) -> Role | None:
             return found
     if isinstance(node, (ast.IfExp, ast.BoolOp)) and _beside_cpu(node):
         return Role.TEXT
-    if _is_fallback(call, position):
+    if _is_fallback(call, position) or is_parameter_of_test(node, call, file):
         return Role.TEXT
     parameter = file.parameter(call, position) or _of_some_method(node, call, position, file)
     return Role.TEXT if is_device_name(parameter) or _is_for_a_package(node, name) else None
@@ -134,7 +138,7 @@ def _is_for_a_package(node: ast.expr, name: str) -> bool:
 def _method_argument(
     node: ast.expr, call: ast.Call, method: ast.Attribute, file: PythonFile
 ) -> Role | None:
-    if method.attr in ("to", "cuda", "to_empty") and call.args[0] is node:
+    if method.attr in ("to", "cuda", "to_empty", "flat_param_to") and call.args[0] is node:
         return Role.OBJECT
     if method.attr == "startswith" and _holds_device(method.value, file):
         return Role.COMPARED
@@ -264,7 +268,14 @@ def _compared(node: ast.expr, compare: ast.Compare | ast.MatchValue, file: Pytho
     if isinstance(compare, ast.MatchValue):
         return _matched(compare, file)
     others = [o for o in (compare.left, *compare.comparators) if o is not node]
+    if isinstance(compare.ops[0], (ast.In, ast.NotIn)) and node is compare.left:
+        others = [part for other in others for part in _elements(other)]
     return any(_holds_device(o, file) for o in others) and not _tells_vendor(compare, file)
+
+
+def _elements(node: ast.expr) -> list[ast.expr]:
+    """What `"cuda" in (source, target)` compares with."""
+    return node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
 
 
 def _holds_device(node: ast.expr, file: PythonFile) -> bool:
@@ -296,7 +307,19 @@ def _tells_vendor(compare: ast.Compare, file: PythonFile) -> bool:
     )
 
 
-def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Role | None:
+def _listed(
+    node: ast.expr, holder: ast.List | ast.Tuple | ast.Set, file: PythonFile
+) -> Role | None:
+    if holds_rng_devices(holder, file):
+        return Role.OBJECT
+    if is_joined_to_cpu(holder, file):
+        return Role.TEXT
+    return None if lists_activities(holder, file) else _in_sequence(node, holder, file)
+
+
+def _in_sequence(
+    node: ast.expr, holder: ast.List | ast.Tuple | ast.Set, file: PythonFile
+) -> Role | None:
     parent = file.parent(holder)
     if isinstance(parent, ast.keyword) and parent.arg == "choices":
         call = file.parent(parent)
@@ -320,7 +343,7 @@ def _in_sequence(holder: ast.List | ast.Tuple | ast.Set, file: PythonFile) -> Ro
         return _in_named_list(holder, parent)
     if isinstance(parent, (ast.List, ast.Tuple, ast.IfExp)) and _beside_cpu(parent):
         return Role.TEXT
-    if makes_device_fixture(holder, file):
+    if makes_device_fixture(holder, file) or is_parameter_of_test(node, holder, file):
         return Role.TEXT
     if isinstance(parent, ast.Call) and len(parent.args) == 2 and parent.args[1] is holder:
         # `parametrize("device", ["cuda"])` names what the list holds.

@@ -14,7 +14,6 @@ from jumar.port.labels import name_called
 from jumar.port.npu_api import ON_ACCELERATOR, SAME_NAME
 
 _OTHERS = re.compile(r"(?:^|[^a-z])(?:mps|xpu|hpu|mlu|musa)(?:$|[^a-z])", re.IGNORECASE)
-_SKIPS = frozenset({"skipif", "skipIf", "skipUnless", "skip", "skipTest", "SkipTest"})
 _ONLY_THERE = SAME_NAME - ON_ACCELERATOR.keys()
 
 
@@ -83,11 +82,11 @@ def _pins_memory(call: ast.Call, file: PythonFile) -> bool:
 def _skips_tests(call: ast.Call, file: PythonFile) -> bool:
     """Whether a test is skipped without CUDA."""
     for around in file.ancestors(call):
-        if isinstance(around, ast.Call) and name_called(around) in _SKIPS:
+        if isinstance(around, ast.Call) and name_called(around) in guards.SKIPS:
             return True
         if isinstance(around, ast.If):
             return any(
-                isinstance(n, ast.Call) and name_called(n) in _SKIPS
+                isinstance(n, ast.Call) and name_called(n) in guards.SKIPS
                 for n in ast.walk(around.body[0])
             )
         if isinstance(around, ast.stmt):

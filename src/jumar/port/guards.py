@@ -14,16 +14,27 @@ from jumar.port.context import PythonFile
 from jumar.port.cuda_code import Facts, facts, is_for_cuda
 from jumar.port.cuda_questions import is_about_cuda
 from jumar.port.device_roles import Role
+from jumar.port.labels import name_called
 from jumar.port.records import Guard
 
+_DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_SAID_OF_CUDA = re.compile(
-    r"\b(?P<what>int[48]|n?fp?[48]|float8|[48][- ]?bit|triton|tensorrt|cuda graphs?)\b.*\bcuda\b",
-    re.IGNORECASE,
+_SAID_OF_CUDA = tuple(
+    re.compile(said, re.IGNORECASE)
+    for said in (
+        r"\b(?P<what>int[48]|n?fp?[48]|float8|[48][- ]?bit|triton|cuda graphs?)\b.*\bcuda\b",
+        r"\b(?P<what>tensorrt)\b.*\b(?:cuda|gpus?)\b",
+        r"\b(?P<what>\w*(?:_|::)\w+) (?:is|are) (?:cuda|gpu)[- ]only\b",
+        r"\b(?P<what>cuda (?:op|operator|kernel|extension)s?)\b",
+    )
 )
-"""An error that says what only CUDA has: `"int4 is only supported on CUDA"`."""
+"""What an error, or a skipped test, says only CUDA has: `"int4 is only supported on CUDA"`."""
+SKIPS = frozenset({"skipif", "skipIf", "skipUnless", "skip", "skipTest", "SkipTest"})
+"""What skips a test."""
 _SWITCHED_ON = re.compile(r"(?:^|_)(?:triton|cudnn|cueq|fusion|kernels?|cuda_?graphs?)(?:_|$)")
 """Arguments that turn on kernels for CUDA."""
+_MOVED_BY = {"use_cuda": "pytorch_grad_cam"}
+"""Arguments that make a package call `.cuda()` itself."""
 _IS_AVAILABLE = "torch.cuda.is_available"
 _MOST_LINES = 40
 _MOST_HOPS = 3
@@ -129,14 +140,17 @@ def _behind(question: ast.AST, yes: bool, file: PythonFile) -> Guarded:
 
 
 def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
+    if _chooses_tensors(question, file):
+        return Guard("torch.cuda", (), stops=False)
     if isinstance(file.parent(question), ast.Call) and is_about_cuda(question, file):
         # Such a check stays anyway, and what it is about is reported.
         return None
     if _answers_for_graphs(question, file):
         return Guard("torch.cuda.CUDAGraph", (), stops=False)
-    said = _SAID_OF_CUDA.search(_error_without(question, file))
-    if said is not None:
-        return Guard(said["what"], (), stops=True)
+    for text, stops in ((_error_without(question, file), True), (_skip(question, file), False)):
+        said = next(filter(None, (words.search(text) for words in _SAID_OF_CUDA)), None)
+        if said is not None:
+            return Guard(said["what"], (), stops)
     switch = _switch(question, file)
     if switch:
         return Guard(switch, (), stops=False)
@@ -152,6 +166,19 @@ def _guard(question: ast.AST, yes: bool, file: PythonFile) -> Guard | None:
     if behind.only_cuda:
         spans += [file.span(node) for node in guarded.code]
     return Guard(_reason(asked_too, behind), tuple(spans), _stops(question, guarded, file))
+
+
+def _chooses_tensors(question: ast.AST, file: PythonFile) -> bool:
+    """Whether names come from `torch.cuda` if there is a card, and from torch otherwise."""
+    branch = next((a for a in file.ancestors(question) if isinstance(a, ast.stmt)), None)
+    if not isinstance(branch, ast.If) or file.options.npu_only:
+        # Under --npu-only, the import becomes the plug-in's.
+        return False
+    sources = [
+        [s.module if isinstance(s, ast.ImportFrom) else None for s in part]
+        for part in (branch.body, branch.orelse)
+    ]
+    return sources == [["torch.cuda"], ["torch"]]
 
 
 def _answers_for_graphs(question: ast.AST, file: PythonFile) -> bool:
@@ -175,7 +202,12 @@ def _switch(question: ast.AST, file: PythonFile) -> str:
     asked = file.parent(question)
     holder = file.parent(asked) if isinstance(asked, (ast.Compare, ast.Call)) else asked
     named = holder.arg if isinstance(holder, ast.keyword) else None
-    return named if named is not None and _SWITCHED_ON.search(named) else ""
+    if named is None:
+        return ""
+    package = _MOVED_BY.get(named, "")
+    if package and any(f"{name}.".startswith(f"{package}.") for name in file.names.imported()):
+        return package
+    return named if _SWITCHED_ON.search(named) else ""
 
 
 def _error_without(question: ast.AST, file: PythonFile) -> str:
@@ -184,19 +216,56 @@ def _error_without(question: ast.AST, file: PythonFile) -> str:
     raised = statement.msg if isinstance(statement, ast.Assert) else None
     if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise):
         raised = statement.body[-1].exc
+    return _texts(raised)
+
+
+def _skip(question: ast.AST, file: PythonFile) -> str:
+    """The reason that a test gives for being skipped by a check; empty if it is not."""
+    for around in file.ancestors(question):
+        if isinstance(around, ast.Call) and name_called(around) in SKIPS:
+            return _texts(around)
+        if isinstance(around, ast.If):
+            last = around.body[-1]
+            call = last.value if isinstance(last, ast.Expr) else None
+            is_skip = isinstance(call, ast.Call) and name_called(call) in SKIPS
+            return _texts(call) if is_skip else ""
+        if isinstance(around, ast.stmt) and not isinstance(around, _DECORATED):
+            return ""
+    return ""
+
+
+def _texts(node: ast.AST | None) -> str:
     return " ".join(
-        node.value
-        for node in (ast.walk(raised) if raised is not None else ())
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        part.value
+        for part in (ast.walk(node) if node is not None else ())
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
     )
 
 
 def _flags(question: ast.AST, file: PythonFile) -> list[str]:
-    """What else the same condition asks for that only CUDA has: `use_cuda_graph and …`."""
-    holder = file.parent(file.parent(question) or question)
-    if not isinstance(holder, ast.BoolOp) or not isinstance(holder.op, ast.And):
+    """What else the same condition asks for that only CUDA has: `use_cuda_graph and …`.
+
+    `_C is None or not x.is_cuda` asks for the same as `_C is not None and x.is_cuda`."""
+    holder = next((a for a in file.ancestors(question) if not isinstance(a, _ASKS)), None)
+    if not isinstance(holder, ast.BoolOp):
         return []
-    return [file.text(value) for value in holder.values if is_for_cuda(value, file)]
+    values = holder.values
+    if isinstance(holder.op, ast.Or):
+        values = [asked for value in values if (asked := _asked_by_no(value)) is not None]
+    return [file.text(value) for value in values if is_for_cuda(value, file)]
+
+
+_ASKS = (ast.Attribute, ast.Call, ast.Compare, ast.UnaryOp)
+
+
+def _asked_by_no(value: ast.expr) -> ast.expr | None:
+    """What `not flag` and `module is None` ask for."""
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not):
+        return value.operand
+    if isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.Is):
+        nothing = value.comparators[0]
+        return value.left if isinstance(nothing, ast.Constant) and nothing.value is None else None
+    return None
 
 
 def _stops(question: ast.AST, guarded: Guarded, file: PythonFile) -> bool:

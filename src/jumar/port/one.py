@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jumar.port import distributions
-from jumar.port.files import config, docker, document, features, notebook, requirements, shell
+from jumar.port.files import config, docker, document, features, make, notebook, requirements, shell
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
 from jumar.port.packages import of_distribution
@@ -151,14 +151,17 @@ def _result(
     )
 
 
+_OF_COMMANDS = {FileKind.SHELL: shell.port, FileKind.MAKE: make.port}
+
+
 def _plain(found: Found, source: Source, options: Options, project: Project) -> FileResult | None:
     text, edits = source.text, LineEdits()
     suffix = os.path.splitext(found.path)[1].lower()
     kind = found.kind
     if suffix in _YAML:
         kind = FileKind.REQUIREMENTS if requirements.is_conda(text) else FileKind.CONFIG
-    if kind is FileKind.SHELL and options.wants(shell.CODE):
-        text, edits = shell.port(text, options)
+    if kind in _OF_COMMANDS and options.wants(shell.CODE):
+        text, edits = _OF_COMMANDS[kind](text, options)
     elif kind is FileKind.CONFIG and options.wants(config.CODE):
         around = config.Surroundings(
             _BUILD_SERVERS.match(found.path) is not None,

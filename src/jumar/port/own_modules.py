@@ -2,7 +2,7 @@
 
 A repository that is flash_attn, or that carries a copy of it, does not need flash_attn from
 elsewhere. A package inside another package (`mine.third_party.triton`) is not reached by its last
-name, except from a script beside it; a single file only from its own folder or from the folder of a
+name, except from a script beside it and within a project of its own; a single file only from its own folder or from the folder of a
 project."""
 
 from collections.abc import Iterable
@@ -36,6 +36,10 @@ class OwnModules:
         folders = (*self._projects, home) if is_beside else self._projects
         return any(
             self._holds(folder, parts[0], is_script and folder == home) for folder in folders
+        ) or any(
+            self._is_package(str(PurePosixPath(project, parts[0])))
+            for project in self._projects
+            if project not in ("", ".", "src") and path.startswith(f"{project}/")
         )
 
     def _holds(self, folder: str, name: str, packages_too: bool) -> bool:

@@ -34,6 +34,7 @@ class FileKind(Enum):
     PYTHON = auto()
     NOTEBOOK = auto()
     SHELL = auto()
+    MAKE = auto()
     CONFIG = auto()
     DOCUMENT = auto()
     REQUIREMENTS = auto()
@@ -50,6 +51,7 @@ _SUFFIXES = {
     ".bash": FileKind.SHELL,
     ".slurm": FileKind.SHELL,
     ".sbatch": FileKind.SHELL,
+    ".mk": FileKind.MAKE,
     ".yaml": FileKind.CONFIG,
     ".yml": FileKind.CONFIG,
     ".toml": FileKind.CONFIG,
@@ -129,10 +131,17 @@ def _found(entry: os.DirEntry[str], path: str, exclude: tuple[str, ...]) -> Foun
 def kind_of(path: str) -> FileKind:
     """How a file is ported, by its name."""
     name = path.rpartition("/")[2].lower()
+    inner = name.removesuffix(".j2").removesuffix(".jinja")
+    if inner != name:
+        # Of templates, only those of shell scripts are read: line by line, as scripts are.
+        kind = _SUFFIXES.get(os.path.splitext(inner)[1], FileKind.OTHER)
+        return kind if kind is FileKind.SHELL else FileKind.OTHER
     if name.endswith(".txt"):
         return FileKind.REQUIREMENTS if "requirement" in name else FileKind.OTHER
     if name in _CONDA:
         return FileKind.REQUIREMENTS
     if name.startswith("dockerfile") or name.endswith(".dockerfile"):
         return FileKind.DOCKER
+    if name in ("makefile", "gnumakefile"):
+        return FileKind.MAKE
     return _SUFFIXES.get(os.path.splitext(name)[1], FileKind.OTHER)

@@ -26,6 +26,10 @@ _VARIABLE = re.compile(
     + "|".join(COUNTERPARTS)
     + r")(?P=q)(?P<rest>\s*[:=]\s*\S.*)$"
 )
+_CALLED = re.compile(
+    r"(?:!(?:apply|new|name):|\b_target_\s*:\s*[\"']?)(?P<name>torch\.cuda\.[\w.]+)"
+)
+"""What hyperpyyaml or hydra calls by its name."""
 _ACCELERATE = re.compile(r"(?P<head>^\s*[\"']?distributed_type[\"']?\s*:\s*[\"']?)MULTI_GPU\b")
 _LAUNCH = re.compile(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
 _AROUND = " \t{,[-"
@@ -66,6 +70,9 @@ def port(
             told, on_npu = match[0].strip(_AROUND), _renamed(match).strip(_AROUND)
             severity = Severity.WORK if _is_read(match, around) else Severity.INFO
             names_cuda(line, number + 1, CODE, edits, told, on_npu, severity)
+        for match in _CALLED.finditer(line):
+            told, on_npu = match["name"], match["name"].replace("cuda", "npu")
+            names_cuda(line, number + 1, CODE, edits, told, on_npu, Severity.WORK)
         if _LAUNCH.search(line):
             still_cuda(line, number + 1, CODE, edits, Severity.WORK)
     _tell_of_tools(lines, around, edits)
@@ -99,6 +106,7 @@ _ASKED = {
         "NVIDIA_VISIBLE_DEVICES",
         *CARDS_WORDS,
     ),
+    re.compile(r"\s*-\s*[\"']?/dev/nvidia\w*:"): ("/dev/nvidia", *CARDS_WORDS),
     re.compile(r"\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
         "lightning.Trainer",
         *ACCELERATOR_WORDS,

@@ -47,10 +47,24 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     renamed = RENAMED.get(member)
     if member not in SAME_NAME and member not in TENSOR_TYPES and renamed is None:
         return
-    if file.options.npu_only:
+    if member == "device" and (index := _index_set(node, file)) is not None:
+        yield index
+    elif file.options.npu_only:
         yield from _npu_only(node, renamed or member, file)
     elif renamed is None:
         yield _portable(node, member, file)
+
+
+def _index_set(node: ast.AST, file: PythonFile) -> Proposal | None:
+    """`set_device(torch.cuda.device(0))` gets the index: only CUDA's takes the context manager."""
+    made = file.parent(node)
+    call = file.parent(made) if isinstance(made, ast.Call) and made.func is node else None
+    if not isinstance(made, ast.Call) or not isinstance(call, ast.Call) or len(made.args) != 1:
+        return None
+    if made.keywords or call.args[:1] != [made] or file.name(call.func) != "torch.cuda.set_device":
+        return None
+    (start, end), (low, high) = file.span(made), file.span(made.args[0])
+    return file.change(made, Piece(start, low, ""), Piece(high, end, ""))
 
 
 def _keeps(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
@@ -63,6 +77,7 @@ def _keeps(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
         or _is_restored(node, name, file)
         or (is_hint(node, file) and not file.options.npu_only)
         or is_old_history(_called_through(node, file))
+        or (name == "torch.cuda.memory" and getattr(file.parent(node), "attr", "") in RENAMED)
     )
 
 
@@ -75,9 +90,14 @@ def _called_through(node: ast.AST, file: PythonFile) -> ast.AST | None:
 
 
 def _is_assigned(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
-    """Whether this is `sync` of `sync = torch.cuda.synchronize`, which is ported where it is set."""
+    """Whether this is `sync` of `sync = torch.cuda.synchronize`, ported where it is set, or kept there."""
     bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
-    return any(isinstance(value, (ast.Attribute, ast.Name)) for value in bound)
+    return any(
+        isinstance(value, (ast.Attribute, ast.Name))
+        # Another import of the same name is for machines without CUDA.
+        or (isinstance(value, str) and not value.startswith("torch.cuda."))
+        for value in bound
+    )
 
 
 def _is_restored(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:

@@ -13,7 +13,11 @@ from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp206_nvtx_range import is_plain_range
 
 _ELSEWHERE = frozenset({"amp", "OutOfMemoryError", "DoubleTensor", "*"})
-_OF_OBJECTS = {"cuda_stream": "npu_stream", "_share_cuda_": "_share_npu_"}
+_OF_OBJECTS = {
+    "cuda_stream": "npu_stream",
+    "_share_cuda_": "_share_npu_",
+    "_new_shared_cuda": "_new_shared_npu",
+}
 """Members of streams and storages by CUDA's names, and the plug-in's."""
 _MODULES = {"graphs": "graphs"}
 """Modules that the plug-in has, with other names in them."""
@@ -45,6 +49,8 @@ def _attribute(node: ast.Attribute, file: PythonFile) -> Outcomes:
     head, _, member = (file.name(node) or "").rpartition(".")
     if head == "torch.cuda.memory" and member == HISTORY and is_old_history(file.parent(node)):
         yield _history(node, file)
+    elif head == "torch.cuda.memory" and member in RENAMED and not is_hint(node, file):
+        yield from _report(node, member, file, stays=True)
     elif head == "torch.cuda" and not is_hint(node, file):
         used = file.parent(node)
         if used is None or not is_plain_range(file.parent(used), file):
@@ -104,7 +110,7 @@ def _of_object(node: ast.Attribute, file: PythonFile) -> Outcomes:
     """A member of a stream or a storage, unless the file sets such a name itself."""
     call = file.parent(node)
     is_called = isinstance(call, ast.Call) and call.func is node
-    if is_called is not node.attr.endswith("_") or re.search(
+    if is_called is not node.attr.startswith("_") or re.search(
         rf"\.{node.attr}\s*=[^=]|def {node.attr}\b", file.source.text
     ):
         return
@@ -138,12 +144,14 @@ def is_hint(node: ast.AST, file: PythonFile) -> bool:
     return False
 
 
-def _report(node: ast.AST, member: str, file: PythonFile) -> Outcomes:
+def _report(node: ast.AST, member: str, file: PythonFile, *, stays: bool = False) -> Outcomes:
     if member in SAME_NAME or member in TENSOR_TYPES or member in _ELSEWHERE:
         return
     if member in file.project.set_on_cuda:
         return
-    if member.startswith(_NOT_API) or (member in RENAMED and file.options.npu_only):
+    if member.startswith(_NOT_API):
+        return
+    if member in RENAMED and file.options.npu_only and not stays:
         return
     yield file.remark(
         node,

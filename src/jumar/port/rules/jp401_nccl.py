@@ -5,6 +5,7 @@ comparison accepts either, also with `Backend.NCCL`. `"cpu:gloo,cuda:nccl"` chan
 of the colon."""
 
 import ast
+import re
 
 from jumar.port.context import PythonFile
 from jumar.port.environment import FOR_GPUS, on_npus
@@ -38,6 +39,8 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
     written = file.source.text[start:end]
     if written[1:-1].lower() != "nccl" or _is_prose(node, parent) or _names_hccl(parent):
         return
+    if _is_kind(node, file):
+        return
     if isinstance(parent, ast.Compare):
         yield from _compared(node, parent, file)
     elif isinstance(parent, (ast.List, ast.Tuple, ast.Set)) and not file.options.npu_only:
@@ -49,6 +52,24 @@ def _backend(node: ast.Constant, file: PythonFile) -> Outcomes:
         yield file.remark(node, "nccl", FOR_GPUS, advice, severity=Severity.WORK)
     else:
         yield _portable(node, file)
+
+
+def _is_kind(node: ast.Constant, file: PythonFile) -> bool:
+    """Whether this tells kinds of settings apart: `type: Literal["nccl"] = "nccl"`, `x.type == "nccl"`."""
+    holder = file.parent(node)
+    if isinstance(holder, (ast.List, ast.Tuple, ast.Set)):
+        holder = file.parent(holder)
+    if isinstance(holder, ast.Compare):
+        sides = (holder.left, *holder.comparators)
+        return any(isinstance(side, ast.Attribute) and side.attr == "type" for side in sides)
+    annotation = holder.annotation if isinstance(holder, ast.AnnAssign) else holder
+    if not isinstance(annotation, ast.Subscript):
+        return False
+    written = ast.unparse(annotation)
+    return "Literal[" in written and not _OTHER_BACKENDS.search(written)
+
+
+_OTHER_BACKENDS = re.compile(r"[\"'](?:gloo|mpi|ucc)[\"']")
 
 
 def _is_backend(node: ast.Constant, file: PythonFile) -> bool:

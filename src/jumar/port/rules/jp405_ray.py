@@ -36,6 +36,8 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield from _ids(node, file)
     elif isinstance(node, ast.Constant) and _is_resource(node, file):
         yield from _resource(node, file)
+    elif isinstance(node, ast.Constant) and _is_option(node, file):
+        yield _remark(node, "num_gpus", file)
 
 
 def _keyword(node: ast.keyword, file: PythonFile) -> Outcomes:
@@ -106,9 +108,7 @@ def _is_resource(node: ast.Constant, file: PythonFile) -> bool:
     """Whether `"GPU"` is ray's resource: a key of a request, or of what a cluster has."""
     parent = file.parent(node)
     if node.value == "gpu":
-        return isinstance(parent, ast.Dict) and any(
-            _OF_TUNE.search(name) for name in _holders(parent, file)
-        )
+        return _is_of_tune(node, parent, file)
     if node.value != "GPU":
         return False
     if isinstance(parent, ast.Dict):
@@ -122,6 +122,35 @@ def _is_resource(node: ast.Constant, file: PythonFile) -> bool:
     if isinstance(parent, ast.Compare):
         return any(_HOLDS_RESOURCES.search(file.text(other)) for other in parent.comparators)
     return False
+
+
+def _is_of_tune(node: ast.Constant, parent: ast.AST | None, file: PythonFile) -> bool:
+    """Whether `"gpu"` is a resource of a trial: a key of its dictionary, set or read."""
+    if isinstance(parent, ast.Dict):
+        return any(_OF_TUNE.search(name) for name in _holders(parent, file))
+    of: ast.expr | None = parent.value if isinstance(parent, ast.Subscript) else None
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute):
+        of = parent.func.value if parent.args[:1] == [node] else None
+    return of is not None and _OF_TUNE.search(file.text(of)) is not None
+
+
+def _is_option(node: ast.Constant, file: PythonFile) -> bool:
+    """Whether this is `options["num_gpus"] = 1`, or such a key, where `**options` is passed on."""
+    if node.value != "num_gpus" or not file.names.knows("ray"):
+        return False
+    holder = file.parent(node)
+    if isinstance(holder, ast.Subscript) and isinstance(holder.ctx, ast.Store):
+        named = file.text(holder.value)
+    elif isinstance(holder, ast.Dict) and node in holder.keys:
+        named = next(iter(_holders(holder, file)), "")
+    else:
+        return False
+    passed_on = rf"\*\*{re.escape(named)}\b"
+    return (
+        bool(named)
+        and re.search(passed_on, file.source.text) is not None
+        and not _is_ported(node, file)
+    )
 
 
 def _is_request(holder: ast.Dict, node: ast.Constant, file: PythonFile) -> bool:

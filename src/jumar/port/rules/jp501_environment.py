@@ -111,10 +111,18 @@ def _is_copy(node: ast.expr, file: PythonFile) -> bool:
         return False
     bound = file.names.values(node.id, file.scope(node))
     made = [v for v in bound if not (isinstance(v, ast.Constant) and v.value is None)]
-    return bool(made) and all(
-        isinstance(value, ast.Call)
-        and (file.name(value.func) == "os.environ.copy" or _wraps_environment(value, file))
-        for value in made
+    return bool(made) and all(_copies_environment(value, file) for value in made)
+
+
+def _copies_environment(value: object, file: PythonFile) -> bool:
+    if isinstance(value, ast.Dict):
+        # `{**os.environ, "A": "1"}`
+        return any(
+            key is None and file.name(part) == "os.environ"
+            for key, part in zip(value.keys, value.values, strict=True)
+        )
+    return isinstance(value, ast.Call) and (
+        file.name(value.func) == "os.environ.copy" or _wraps_environment(value, file)
     )
 
 

@@ -84,10 +84,10 @@ def _stays_on_cpu(parent: ast.AST | None, file: PythonFile) -> bool:
         return False
     if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("assert"):
         return True
-    return _is_on_cpu(call, file) and not _is_moved(call, file)
+    return is_on_cpu(call, file) and not _is_moved(call, file)
 
 
-def _is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
+def is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
     """Whether a tensor is made on the CPU or copied there, looking through what is done to it."""
     while isinstance(call, (ast.Call, ast.Subscript)):
         if isinstance(call, ast.Subscript):
@@ -96,7 +96,7 @@ def _is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
         device = next((k.value for k in call.keywords if k.arg == "device"), None)
         if device is not None:
             return isinstance(device, ast.Constant) and device.value == "cpu"
-        if file.name(call.func) in _MAKERS:
+        if file.name(call.func) in _MAKERS or _comes_from_numpy(call, file):
             return True
         if not isinstance(call.func, ast.Attribute):
             return False
@@ -108,6 +108,13 @@ def _is_on_cpu(call: ast.expr, file: PythonFile) -> bool:
             return False
         call = call.func.value
     return isinstance(call, ast.Name) and _was_copied(call, file)
+
+
+def _comes_from_numpy(call: ast.Call, file: PythonFile) -> bool:
+    """Whether this is `torch.as_tensor(np.array(…))`."""
+    given = call.args[0] if call.args else None
+    made = file.name(given.func) if isinstance(given, ast.Call) else None
+    return file.name(call.func) == "torch.as_tensor" and (made or "").startswith("numpy.")
 
 
 def _was_copied(name: ast.Name, file: PythonFile) -> bool:

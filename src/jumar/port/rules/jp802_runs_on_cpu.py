@@ -9,6 +9,7 @@ from jumar.port.catalogue import State, catalogue, without_kernel
 from jumar.port.context import PythonFile
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.rules.jp702_float64 import is_on_cpu
 
 _PLAIN = ("torch.nn.ZeroPad2d", "torch.ao.", "torch.optim.", "torch.from_file")
 
@@ -23,7 +24,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     api = catalogue(options.torch, options.chip).api(name)
     member = name.removeprefix("torch.").removeprefix("nn.functional.").removeprefix("linalg.")
     slow = api.may_run_on_cpu or api.cpu_only or member in without_kernel()
-    if api.state is State.UNSUPPORTED or not slow:
+    if api.state is State.UNSUPPORTED or not slow or _is_given_from_cpu(node, file):
         return
     yield file.remark(
         node.func,
@@ -40,6 +41,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         effort=Effort.MINUTES,
         kind=Kind.PERFORMANCE,
     )
+
+
+def _is_given_from_cpu(call: ast.Call, file: PythonFile) -> bool:
+    """Whether the tensor is made on the CPU: `torch.std(torch.tensor(scores))`."""
+    return bool(call.args) and isinstance(call.args[0], ast.Call) and is_on_cpu(call.args[0], file)
 
 
 RULE = Rule("JP802", Words("runs on the CPU", "回退 CPU 执行"), (ast.Call,), ("torch",), check)
