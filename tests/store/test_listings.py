@@ -118,6 +118,11 @@ def test_a_listing_without_a_way_on_is_an_error_that_names_it(
         for path in filter(Path.is_file, (tmp_path / "to").rglob("*")):
             key = f"set/{path.relative_to(tmp_path / 'to')}"
             assert path.read_bytes() == dialect.objects[key].data
+        # Once the server lists as it should, the next pull brings what is missing.
+        dialect.lists = "2"
+        again = copy("obs://lab/set", tmp_path / "to", config_of(dialect, home))
+        assert again.copied + again.skipped == 1200
+        assert len(tree(tmp_path / "to")) == 1200
 
 
 def test_a_page_that_is_whole_needs_no_way_on(home: Path, tmp_path: Path) -> None:
