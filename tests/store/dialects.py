@@ -65,6 +65,8 @@ class Dialect:
     objects: dict[str, Stored] = field(default_factory=dict[str, Stored])
     uploads: dict[str, dict[int, Stored]] = field(default_factory=dict[str, dict[int, Stored]])
     upload_keys: dict[str, str] = field(default_factory=dict[str, str])
+    connections: int = 0
+    """How many were opened."""
     asked: list[str] = field(default_factory=list[str])
     md5s: list[str] = field(default_factory=list[str])
     """The Content-MD5 of each write, empty where there was none."""
@@ -122,6 +124,11 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     dialect: Dialect
+
+    def setup(self) -> None:
+        with self.dialect.lock:
+            self.dialect.connections += 1
+        super().setup()
 
     def handle_one_request(self) -> None:
         self.raw_requestline = self.rfile.readline(65537)

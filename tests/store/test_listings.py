@@ -125,6 +125,18 @@ def test_a_listing_without_a_way_on_is_an_error_that_names_it(
         assert len(tree(tmp_path / "to")) == 1200
 
 
+def test_a_connection_is_opened_for_several_objects(home: Path, tmp_path: Path) -> None:
+    """To open an encrypted one costs as much as several objects."""
+    count = 80
+    with speaking(filled(Dialect("2"), count)) as dialect:
+        config = config_of(dialect, home)
+        assert copy("obs://lab/set", tmp_path / "to", config).copied == count
+        assert dialect.connections < count / 3
+        dialect.connections = 0
+        assert copy(tmp_path / "to", "obs://lab/again", config).copied == count
+        assert dialect.connections < count / 3
+
+
 def test_a_page_that_is_whole_needs_no_way_on(home: Path, tmp_path: Path) -> None:
     dialect = filled(Dialect("without-token"), 1000)
     with speaking(dialect):
