@@ -20,8 +20,9 @@ RANGE_BYTES = 2 * PART_BYTES
 STEP_BYTES = 1 << 20
 # Small enough to still be in the CPU cache when it is written.
 _BUFFER_BYTES = 1 << 18
-# Larger writes request large pages, which are expensive when memory is full of cached files.
-_WRITE_BYTES = 1 << 16
+# Smaller writes cost more; larger ones request large pages, which are expensive when memory is full of
+# cached files.
+_WRITE_BYTES = 1 << 17
 
 
 class NoRanges(Exception):
