@@ -5,10 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+TOOLS = ("jumar", "s5cmd", "rclone", "boto3", "obstore", "s3fs")
 Command = Callable[[str, Path, str], list[str]]
 """From the way (`up` or `down`), a file or folder, and a prefix."""
 # In environments of their own: beside boto3, s3fs resolves to a very old version.
@@ -68,6 +69,8 @@ async def main():
         rows = [row for page in obstore.list(store, prefix + '/') for row in page]
         await asyncio.gather(*(get(row['path'], local / row['path'][len(prefix) + 1:]) for row in rows))
 asyncio.run(main())
+# Its threads sometimes abort the interpreter while that ends.
+os._exit(0)
 """
 S3FS = """
 import os, sys, s3fs
@@ -84,6 +87,11 @@ else:
 
 def where(name: str) -> str | None:
     """Its path in this environment or this system."""
+    # From the package index a program comes in a Python package, whose script would cost it a start of Python.
+    package = importlib.util.find_spec(name)
+    for folder in (package and package.submodule_search_locations) or ():
+        if (program := Path(folder) / "bin" / name).is_file():
+            return str(program)
     return shutil.which(name, path=f"{SCRIPTS}:{os.environ['PATH']}")
 
 
@@ -107,37 +115,38 @@ def _rclone(way: str, local: Path, prefix: str) -> list[str]:
     return [str(where("rclone")), "copy", *options, *(sides if way == "up" else sides[::-1])]
 
 
-def tool_commands(pythons: dict[str, str]) -> dict[str, Command]:
-    """Name to the command that copies a file or folder up, or a prefix down."""
+def tool_commands(folder: Path, wanted: Sequence[str]) -> dict[str, Command]:
+    """Of the tools that are wanted, name to the command that copies a file or folder up, or a prefix down.
+    Environments that some need are made in `folder`."""
     found: dict[str, Command] = {"jumar": jumar}
     for name, command in (("s5cmd", _s5cmd), ("rclone", _rclone)):
         if where(name):
             found[name] = command
-        else:
-            print(f"{name} is not installed: left out")
+    pythons = _own_pythons(folder, wanted)
     if importlib.util.find_spec("boto3"):
-        pythons = {"boto3": sys.executable, **pythons}
+        pythons["boto3"] = sys.executable
     for name, code in (("boto3", BOTO3), ("obstore", OBSTORE), ("s3fs", S3FS)):
         if name in pythons:
             found[name] = partial(_script, pythons[name], code)
-        else:
-            print(f"{name} could not be installed: left out")
-    return found
+    for name in wanted:
+        if name not in found:
+            print(f"{name} is not installed, or could not be: left out")
+    return {name: found[name] for name in wanted if name in found}
 
 
 def _script(python: str, code: str, way: str, local: Path, prefix: str) -> list[str]:
     return [python, "-W", "ignore", "-c", code, way, str(local), "bench", prefix]
 
 
-def own_pythons(folder: Path) -> dict[str, str]:
+def _own_pythons(folder: Path, wanted: Sequence[str]) -> dict[str, str]:
     """Environments with one tool each."""
     uv = where("uv")
     found: dict[str, str] = {}
-    for name, pin in PINS.items() if uv else ():
+    for name in [one for one in PINS if one in wanted] if uv else ():
         python = str(folder / name / "bin" / "python")
         commands = (
             [str(uv), "venv", "--quiet", "--python", sys.executable, str(folder / name)],
-            [str(uv), "pip", "install", "--quiet", "--python", python, pin],
+            [str(uv), "pip", "install", "--quiet", "--python", python, PINS[name]],
         )
         if not any(subprocess.run(one, check=False, timeout=600).returncode for one in commands):
             found[name] = python

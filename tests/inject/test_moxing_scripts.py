@@ -197,6 +197,17 @@ def test_a_server_that_ignores_ranges_sends_the_whole_once_more(
     assert (tmp_path / "big").read_bytes() == data
 
 
+def test_what_came_before_an_answer_broke_is_not_asked_for_again(
+    mox: ModuleType, servers: dict[str, Dialect], tmp_path: Path
+) -> None:
+    data = os.urandom(16 * MIB + 1)
+    servers["obs"].put("big", data)
+    servers["obs"].breaks_after = 2 * MIB + 7
+    mox.file.copy("obs://lab/big", str(tmp_path / "big"))
+    assert (tmp_path / "big").read_bytes() == data
+    assert f"bytes={2 * MIB}-{16 * MIB - 1}" in servers["obs"].ranges
+
+
 def _in_a_child(action: Callable[[], None]) -> int:
     child = os.fork()
     if not child:

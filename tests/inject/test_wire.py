@@ -128,7 +128,7 @@ def test_of_many_objects_those_that_do_not_come_are_told_apart() -> None:
     gone = [b"HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\ngone"]
     with answering(good, cut, gone, good) as port:
         client = S3(Endpoint(f"http://127.0.0.1:{port}"))
-        with closing(Many(client, "b", most=1)) as many:
+        with closing(Many(client, "b", 1, most=1)) as many:
             got = list(many.each(map(Small, "wxyz")))
     assert [one.key for one in got] == ["w", "x", "y", "z"]
     assert [one.data for one in got] == [b"ok", None, None, b"ok"]
@@ -139,7 +139,7 @@ def test_what_comes_behind_an_answer_is_not_taken_for_the_next_one() -> None:
     more = good + OK + b"content-length: 5\r\n\r\nother"
     with answering([more], [good]) as port:
         client = S3(Endpoint(f"http://127.0.0.1:{port}"))
-        with closing(Many(client, "b", most=1)) as many:
+        with closing(Many(client, "b", 1, most=1)) as many:
             got = list(many.each(map(Small, "wx")))
     assert [one.data for one in got] == [b"ok", b"ok"]
 
@@ -180,7 +180,7 @@ def test_many_requests_end_where_no_server_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     client = S3(Endpoint(f"http://127.0.0.1:{port}"))
-    with closing(Many(client, "b")) as many:
+    with closing(Many(client, "b", 100)) as many:
         assert list(many.each(map(Small, "wxyz"))) == []
 
 

@@ -58,9 +58,15 @@ class Dialect:
     """Whether the list of unfinished uploads never ends."""
     refuses_completion: bool = False
     ignores_ranges: bool = False
+    breaks_after: int = 0
+    """The next answer with a range of more bytes breaks off after so many."""
+    ranges: list[str] = field(default_factory=list[str])
+    """What was asked for of objects, as the requests say it; empty for a whole one."""
     objects: dict[str, Stored] = field(default_factory=dict[str, Stored])
     uploads: dict[str, dict[int, Stored]] = field(default_factory=dict[str, dict[int, Stored]])
     upload_keys: dict[str, str] = field(default_factory=dict[str, str])
+    connections: int = 0
+    """How many were opened."""
     asked: list[str] = field(default_factory=list[str])
     md5s: list[str] = field(default_factory=list[str])
     """The Content-MD5 of each write, empty where there was none."""
@@ -118,6 +124,11 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     dialect: Dialect
+
+    def setup(self) -> None:
+        with self.dialect.lock:
+            self.dialect.connections += 1
+        super().setup()
 
     def handle_one_request(self) -> None:
         self.raw_requestline = self.rfile.readline(65537)
@@ -208,13 +219,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._say_error(404, "NoSuchKey")
             return
         tags = {"ETag": f'"{found.etag}"', **_dated(found)}
+        with self.dialect.lock:
+            self.dialect.ranges.append(self.headers.get("range", ""))
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
         if asked is None or self.dialect.ignores_ranges:
             self._say(200, found.data, **tags)
             return
         start, end = int(asked[1]), min(int(asked[2] or len(found.data)), len(found.data) - 1)
         span = f"bytes {start}-{end}/{len(found.data)}"
-        self._say(206, found.data[start : end + 1], Content_Range=span, **tags)
+        length = end + 1 - start
+        with self.dialect.lock:
+            breaks = 0 < self.dialect.breaks_after < length
+            sent = self.dialect.breaks_after if breaks else length
+            self.dialect.breaks_after *= not breaks
+        self.close_connection = breaks
+        tags.update(Content_Range=span, Content_Length=str(length))
+        self._say(206, found.data[start : start + sent], **tags)
 
     def do_PUT(self) -> None:
         key, query, body = self._read()

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.inject.moxing_path.jumar_s3.checksum import Crc32, joined_crc32
 from jumar.inject.moxing_path.jumar_s3.parts import MIB
+from jumar.inject.moxing_path.jumar_s3.ranged import STEP_BYTES
 from jumar.store.credentials import Credential, StoreConfig
 from jumar.store.errors import Damaged
 from jumar.store.filecopy import copy_file, reserve
 from jumar.store.objects import ObjectStore
 from jumar.store.places import make_bucket, open_place
-from jumar.store.transfer.download import STEP_BYTES
 from jumar.store.transfer.records import Options
 from jumar.store.transfer.run import transfer
 

@@ -118,6 +118,23 @@ def test_a_listing_without_a_way_on_is_an_error_that_names_it(
         for path in filter(Path.is_file, (tmp_path / "to").rglob("*")):
             key = f"set/{path.relative_to(tmp_path / 'to')}"
             assert path.read_bytes() == dialect.objects[key].data
+        # Once the server lists as it should, the next pull brings what is missing.
+        dialect.lists = "2"
+        again = copy("obs://lab/set", tmp_path / "to", config_of(dialect, home))
+        assert again.copied + again.skipped == 1200
+        assert len(tree(tmp_path / "to")) == 1200
+
+
+def test_a_connection_is_opened_for_several_objects(home: Path, tmp_path: Path) -> None:
+    """To open an encrypted one costs as much as several objects."""
+    count = 80
+    with speaking(filled(Dialect("2"), count)) as dialect:
+        config = config_of(dialect, home)
+        assert copy("obs://lab/set", tmp_path / "to", config).copied == count
+        assert dialect.connections < count / 3
+        dialect.connections = 0
+        assert copy(tmp_path / "to", "obs://lab/again", config).copied == count
+        assert dialect.connections < count / 3
 
 
 def test_a_page_that_is_whole_needs_no_way_on(home: Path, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from jumar.store.transfer.verify import check_arrived
 
 # A few are done by the time the connections are open.
 _WORTH_IT = 64
+# So many are awaited, which one page of a listing has, to know how many connections are worth it.
+_LOOKED_AT = 256
 # One object may be gone or one file unreadable; if many fail, the store has a problem.
 _MOST_FAILURES = 8
 # Enough for file systems on the network, where opening a file takes as long as a request.
@@ -38,12 +40,13 @@ def fetch_small(
 ) -> list[Copy]:
     """Fetch the small ones, while the others are found; returns the copies that are left to do."""
     coming = iter(copies)
-    first = list(islice(coming, _WORTH_IT))
+    first = list(islice(coming, _LOOKED_AT))
     if len(first) < _WORTH_IT:
         return first
     # Also those that are never asked for, if it ends early.
     left = {copy.target: copy for copy in first}
     small: dict[str, Copy] = {}
+    known = sum(copy.source.size <= SMALL_BYTES for copy in first)
 
     def requests() -> Iterator[Small]:
         for copy in chain(tuple(left.values()), _new(coming, left)):
@@ -63,7 +66,7 @@ def fetch_small(
         return None
 
     with (
-        closing(Many(store.s3, store.bucket, options.workers)) as many,
+        closing(Many(store.s3, store.bucket, known, options.workers)) as many,
         closing(ahead(keep, many.each(requests()), _FILE_THREADS)) as kept,
     ):
         done = _done(kept, progress)
@@ -99,14 +102,14 @@ def send_small(
     progress: Progress,
 ) -> list[Copy]:
     """Send the small ones; returns the copies that are left to do."""
-    if len(copies) < _WORTH_IT:
-        return list(copies)
     sent: dict[str, _Sent] = {}
     small = [
         copy
         for copy in copies
         if copy.source.size <= SMALL_BODY_BYTES and _is_allowed(store.check, copy)
     ]
+    if len(small) < _WORTH_IT:
+        return list(copies)
 
     def read(copy: Copy) -> Small | None:
         try:
@@ -130,7 +133,7 @@ def send_small(
         return None
 
     with (
-        closing(Many(store.s3, store.bucket, options.workers)) as many,
+        closing(Many(store.s3, store.bucket, len(small), options.workers)) as many,
         closing(ahead(read, small, _FILE_THREADS)) as reading,
     ):
         done = _done(map(check, many.each(filter(None, reading))), progress)

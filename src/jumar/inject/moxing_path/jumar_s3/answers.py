@@ -146,11 +146,7 @@ class Reading:
         self.etag = answer.etag
         self.size = answer.length
         """How many bytes the answer has, as far as the server says; 0 if it does not."""
-        while skip > 0:
-            got = len(answer.raw.read(min(skip, 1 << 20)))
-            if not got:
-                raise ConnectionError("the answer ended before the requested range")
-            skip -= got
+        self._skip = skip
 
     def __enter__(self) -> "Reading":
         return self
@@ -158,8 +154,17 @@ class Reading:
     def __exit__(self, *details: object) -> None:
         self._answer.__exit__(*details)
 
+    def _reach(self) -> None:
+        """Pass over what was not asked for; only now, since a caller may not want it after all."""
+        while self._skip > 0:
+            got = len(self._answer.raw.read(min(self._skip, 1 << 20)))
+            if not got:
+                raise ConnectionError("the answer ended before the requested range")
+            self._skip -= got
+
     def readinto(self, buffer: memoryview) -> int:
         """Fill some of the buffer."""
+        self._reach()
         if self._left is not None:
             buffer = buffer[: self._left]
         if not len(buffer):
@@ -173,6 +178,7 @@ class Reading:
 
     def read(self) -> bytes:
         """The rest."""
+        self._reach()
         if self._left is None:
             return self._answer.raw.read(sys.maxsize)
         data = self._answer.raw.read(self._left)

@@ -20,8 +20,11 @@ from .wire import Connection
 
 SMALL_BODY_BYTES = 1 << 16
 """Bodies up to this size are sent without waiting for the server to take them."""
-_FIRST = 32
+# Over a distance each answer takes a round trip, and opening more connections several.
+_FIRST = 64
 _MOST = 128
+# What an encrypted connection costs to open must be worth it.
+_FOR_EACH = 4
 _JUDGED = 4
 
 
@@ -44,9 +47,11 @@ class Got(NamedTuple):
 class Many:
     """Requests about small objects of one bucket. The number of connections follows the measured rate."""
 
-    def __init__(self, s3: Asking, bucket: str, most: int = _MOST, first: int = _FIRST) -> None:
+    def __init__(self, s3: Asking, bucket: str, known: int, most: int = _MOST) -> None:
+        """Begins with as many connections as `known` requests are worth; there may be more of them."""
         self._s3 = s3
         self._bucket = bucket
+        first = max(1, min(_FIRST, known // _FOR_EACH))
         self._pace = Pace(most, first, _JUDGED)
         self._connections: List[Connection] = []
         self._free: List[Connection] = []

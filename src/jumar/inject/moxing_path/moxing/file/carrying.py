@@ -6,21 +6,17 @@ import errno
 import hashlib
 import os
 from functools import partial
-from typing import Callable, Dict, Iterator, Optional, Tuple
+from typing import Dict, Iterator, Optional, Tuple
 
-from jumar_s3 import BIG_BYTES, PART_BYTES, Begun, Found, Kept, Reading, room
-from jumar_s3.checksum import Crc32, Digest, is_damaged, joined_crc32, parts_in_tag
+from jumar_s3 import BIG_BYTES, PART_BYTES, Begun, Found, Reading, room
+from jumar_s3.checksum import Crc32, Digest, joined_crc32
 from jumar_s3.parted import Notes, Parted, Terms
+from jumar_s3.ranged import Manner, NoRanges, Ranged, Steps, write_at
 
 from .locations import Remote, written_aside
 from .remote import Damaged, check, crew, get, on, put
 
 _STEP_BYTES = 1 << 18
-_RANGE_BYTES = 2 * PART_BYTES
-
-
-class _NoRanges(Exception):
-    """The server sends the whole object, whatever it is asked for."""
 
 
 def download(place: Remote, path: str) -> None:
@@ -29,7 +25,7 @@ def download(place: Remote, path: str) -> None:
         if not on(place, partial(_fetch_whole, place, aside, BIG_BYTES)):
             try:
                 _fetch_ranges(place, aside)
-            except _NoRanges:
+            except NoRanges:
                 on(place, partial(_fetch_whole, place, aside, None))
 
 
@@ -58,44 +54,13 @@ def _arriving(reading: Reading) -> Iterator[memoryview]:
 
 
 def _fetch_ranges(place: Remote, aside: str) -> None:
-    kept = on(place, lambda: place.s3.kept(place.bucket, place.key))
-    by_parts = kept.crc32 is None and parts_in_tag(kept.etag) is not None
-    step = _RANGE_BYTES
-    if by_parts:
-        # The tag is made of the checksums of just these parts.
-        asked = on(place, lambda: place.s3.part_bytes(place.bucket, place.key))
-        step = asked or PART_BYTES
-    spans = [(start, min(step, kept.size - start)) for start in range(0, kept.size, step)]
-    new_digest: Callable[[], Digest] = hashlib.md5 if by_parts else Crc32
-    with open(aside, "wb") as file:
-        file.truncate(kept.size)
-
-        def fetch(span: Tuple[int, int]) -> bytes:
-            return on(place, partial(_fetch_range, place, kept, file.fileno(), span, new_digest()))
-
-        digests = crew.each(fetch, spans)
-    ranges = [(digest, length) for digest, (_, length) in zip(digests, spans)]
-    if is_damaged(kept, ranges, lambda: _digested(aside, 0, kept.size, hashlib.md5()).hex()):
-        raise Damaged(f"{place.bucket}/{place.key}")
-
-
-def _fetch_range(
-    place: Remote, kept: Kept, file: int, span: Tuple[int, int], digest: Digest
-) -> bytes:
-    at, length = span
-    with place.s3.get(place.bucket, place.key, at, length) as reading:
-        if reading.whole:
-            raise _NoRanges
-        if reading.etag not in ("", kept.etag):
-            name = f"{place.bucket}/{place.key}"
-            raise OSError(errno.ESTALE, "the object was replaced during the download", name)
-        for data in _arriving(reading):
-            digest.update(data)
-            while data:
-                done = os.pwrite(file, data, at)
-                data, at = data[done:], at + done
-    crew.carried(length)
-    return digest.digest()
+    name = f"{place.bucket}/{place.key}"
+    replaced = partial(OSError, errno.ESTALE, "the object was replaced during the download", name)
+    manner = Manner(partial(on, place), write_at, partial(Damaged, name), replaced, crew)
+    ranged = Ranged(place.s3, (place.bucket, place.key), manner, Steps())
+    with open(aside, "wb+") as file:
+        file.truncate(ranged.kept.size)
+        ranged.carry(file.fileno(), {})
 
 
 def upload(path: str, place: Remote) -> None:
