@@ -19,6 +19,7 @@ from jumar.port.cuda_questions import (
 )
 from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
 from jumar.port.packages import imported, package_of
+from jumar.port.patterns import lazy_pattern
 from jumar.port.project import OWN
 from jumar.port.records import Severity
 
@@ -36,27 +37,27 @@ _TELLS_NOTHING = frozenset(
 """Functions of `torch.cuda` that code for CUDA alone calls as well."""
 _CAPTURES = frozenset({"torch.cuda.CUDAGraph", "torch.cuda.graph"})
 _STEP_OF_A_GRAPH = "torch.compiler.cudagraph_mark_step_begin"
-_FOR_GPUS = re.compile(r"cuda|gpu", re.IGNORECASE)
+_FOR_GPUS = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
 """What an operator that the repository or a library registers is called if it is for CUDA."""
 _FLOAT8 = re.compile(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
-_GRAPH_FLAG = re.compile(r"cuda_?graph", re.IGNORECASE)
+_GRAPH_FLAG = lazy_pattern(r"cuda_?graph", re.IGNORECASE)
 _REPLACEABLE = frozenset({"flash_attn", "xformers", "apex"})
 """Packages whose imports are replaced where possible; what uses them then runs on NPUs."""
-_APEX_KERNELS = re.compile(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
+_APEX_KERNELS = lazy_pattern(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
 """Parts of apex that call its compiled extensions; its optimizers and amp have a build for NPUs."""
-_CUDA_TEXTS = re.compile(
+_CUDA_TEXTS = lazy_pattern(
     r".*\.cuh?|nvidia-smi|(?:CUDA|Tensorrt|NvTensorRTRTX)ExecutionProvider|\w+_(?:nvenc|cuvid)"
     r"|[\w.]*-gpu"
 )
 """Texts that name a source file, a program, a provider or a build for NVIDIA's."""
-_CHOSEN_FOR_CUDA = re.compile(
+_CHOSEN_FOR_CUDA = lazy_pattern(
     r"gesvd[aj]?|inductor|reduce-overhead|max-autotune|[\w/.-]*requirements[\w.-]*\.txt"
 )
 """Values that a check chooses for CUDA: a driver of cuSOLVER, a compiler, a list of requirements."""
 _COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
-_HARMLESS = re.compile(
+_HARMLESS = lazy_pattern(
     r"is_\w+_available|print|log|debug|info|warning|warn|error|exception|write|len|str|int|float|bool"
     r"|tuple|list|dict|set|range|getattr|hasattr|isinstance|format|join|split|lower|upper|strip|append"
     r"|get|getenv|items|keys|values|startswith|endswith|any|all|min|max|sum|sorted|zip|enumerate"

@@ -12,8 +12,9 @@ from jumar.port import guards
 from jumar.port.context import PythonFile
 from jumar.port.labels import name_called
 from jumar.port.npu_api import ON_ACCELERATOR, SAME_NAME
+from jumar.port.patterns import lazy_pattern
 
-_OTHERS = re.compile(r"(?:^|[^a-z])(?:mps|xpu|hpu|mlu|musa)(?:$|[^a-z])", re.IGNORECASE)
+_OTHERS = lazy_pattern(r"(?:^|[^a-z])(?:mps|xpu|hpu|mlu|musa)(?:$|[^a-z])", re.IGNORECASE)
 _SKIPS = frozenset({"skipif", "skipIf", "skipUnless", "skip", "skipTest", "SkipTest"})
 _ONLY_THERE = SAME_NAME - ON_ACCELERATOR.keys()
 
@@ -41,9 +42,11 @@ def _has_such_beside(node: ast.expr, file: PythonFile) -> bool:
     key = "exact checks", f"{function.name}:{function.lineno}"
     if key not in file.answers:
         file.answers[key] = any(
-            file.name(other) == "torch.cuda.is_available" and _goes_on_to_own_functions(other, file)
-            for other in ast.walk(function)
-            if isinstance(other, (ast.Attribute, ast.Name))
+            file.name(other) == "torch.cuda.is_available"
+            and function in file.ancestors(other)
+            and _goes_on_to_own_functions(other, file)
+            for kind in (ast.Attribute, ast.Name)
+            for other in file.torch_nodes(kind)
         )
     return file.answers[key]
 
@@ -53,7 +56,7 @@ def _has_torch(file: PythonFile) -> bool:
     return any("torch" in bound for bound in file.names.module.names.values())
 
 
-def _goes_on_to_own_functions(node: ast.expr, file: PythonFile) -> bool:
+def _goes_on_to_own_functions(node: ast.AST, file: PythonFile) -> bool:
     for code in guards.behind(node, file):
         for part in ast.walk(code):
             name = file.name(part) if isinstance(part, (ast.Attribute, ast.Name)) else None
