@@ -216,8 +216,11 @@ def _flows(target: ast.expr, file: PythonFile) -> bool:
     """Whether a variable is passed as a device argument later in its scope."""
     if not isinstance(target, ast.Name):
         return False
-    for node in ast.walk(file.scope(target).node):
-        if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
+    scope = file.scope(target).node
+    for node in file.names.found[ast.Name]:
+        assert isinstance(node, ast.Name)
+        is_read = node.id == target.id and isinstance(node.ctx, ast.Load)
+        if is_read and scope in file.ancestors(node):
             parent = file.parent(node)
             if isinstance(parent, ast.Call) and node in parent.args:
                 if _argument(node, parent, file) is not None:

@@ -218,18 +218,22 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
         kind = node.__class__
         if kind in found:
             found[kind].append(node)
+        fields = _FIELDS[kind]
+        if not fields:
+            # Half of all nodes: names, and constants.
+            if kind is ast.Name:
+                _name(node, scope, handled)
+            continue
         binder = _BINDERS.get(kind)
         inner = binder(node, scope, names, handled) if binder is not None else scope
         outside = _evaluated_outside(node) if inner is not scope else ()
-        for field_name in _FIELDS[kind]:
+        for field_name in fields:
             value = getattr(node, field_name)
             for child in value if value.__class__ is list else (value,):
                 if child.__class__ in _LEAVES:
                     continue
                 parents[child] = node
-                if inner is scope:
-                    stack.append((child, scope))
-                elif child in outside:
+                if child in outside:
                     scopes[child] = scope
                     stack.append((child, scope))
                 else:
@@ -358,11 +362,10 @@ def _annotated(node: ast.AST, scope: Scope, names: Names, handled: set[ast.AST])
     return scope
 
 
-def _name(node: ast.AST, scope: Scope, names: Names, handled: set[ast.AST]) -> Scope:
+def _name(node: ast.AST, scope: Scope, handled: set[ast.AST]) -> None:
     assert isinstance(node, ast.Name)
-    if node not in handled and isinstance(node.ctx, ast.Store):
+    if isinstance(node.ctx, ast.Store) and node not in handled:
         scope.bind(node.id, None)
-    return scope
 
 
 def _handler(node: ast.AST, scope: Scope, names: Names, handled: set[ast.AST]) -> Scope:
@@ -382,7 +385,6 @@ _BINDERS: dict[type[ast.AST], _Binder] = {
     ast.ImportFrom: _import_from,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
-    ast.Name: _name,
     ast.ExceptHandler: _handler,
     **dict.fromkeys(_COMPREHENSIONS, _comprehension),
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.errors import BadInput
 from jumar.port import projectfile
 from jumar.port.options import Options
+from jumar.port.pause import PausedCollection
 from jumar.port.scan import REPORT_FOLDER, Found, scan
 
 if TYPE_CHECKING:
@@ -98,8 +99,9 @@ def port_repository(
             earlier = _reused(target.folder, key, started)
             if earlier is not None:
                 return earlier
-    from jumar.port.report.summary import make
-    from jumar.port.tree import port_tree
+    with PausedCollection():
+        from jumar.port.report.summary import make
+        from jumar.port.tree import port_tree
 
     result = _adapted(port_tree(source, options, progress=progress))
     seconds = time.perf_counter() - started
