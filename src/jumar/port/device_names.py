@@ -3,11 +3,10 @@
 import re
 import sys
 
-from jumar.port.patterns import lazy_pattern
 from jumar.port.project import OWN
 
-NAMED_DEVICE = lazy_pattern(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
-_NOT_DEVICE = lazy_pattern(
+NAMED_DEVICE = re.compile(r"device|(?:^|_)dev$|^map_location$|^accelerator_type$", re.IGNORECASE)
+_NOT_DEVICE = re.compile(
     r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
     re.IGNORECASE,
 )
@@ -54,7 +53,7 @@ def is_device_name(name: str) -> bool:
     return bool(NAMED_DEVICE.search(name)) and not _NOT_DEVICE.search(name)
 
 
-_NO_DEVICES = lazy_pattern(
+_NO_DEVICES = re.compile(
     r"(?:torch|pytest|setuptools|numpy|numba|cupy|triton|tilelang|click|rich|wandb|packaging|cffi"
     r"|pybind11|omegaconf|hydra)(?:\.|$)"
 )

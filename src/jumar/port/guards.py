@@ -14,16 +14,15 @@ from jumar.port.context import PythonFile
 from jumar.port.cuda_code import Facts, facts, is_for_cuda
 from jumar.port.cuda_questions import is_about_cuda
 from jumar.port.device_roles import Role
-from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Guard
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_SAID_OF_CUDA = lazy_pattern(
+_SAID_OF_CUDA = re.compile(
     r"\b(?P<what>int[48]|n?fp?[48]|float8|[48][- ]?bit|triton|tensorrt|cuda graphs?)\b.*\bcuda\b",
     re.IGNORECASE,
 )
 """An error that says what only CUDA has: `"int4 is only supported on CUDA"`."""
-_SWITCHED_ON = lazy_pattern(r"(?:^|_)(?:triton|cudnn|cueq|fusion|kernels?|cuda_?graphs?)(?:_|$)")
+_SWITCHED_ON = re.compile(r"(?:^|_)(?:triton|cudnn|cueq|fusion|kernels?|cuda_?graphs?)(?:_|$)")
 """Arguments that turn on kernels for CUDA."""
 _IS_AVAILABLE = "torch.cuda.is_available"
 _MOST_LINES = 40

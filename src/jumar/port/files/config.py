@@ -27,8 +27,8 @@ _VARIABLE = lazy_pattern(
     + "|".join(COUNTERPARTS)
     + r")(?P=q)(?P<rest>\s*[:=]\s*\S.*)$"
 )
-_ACCELERATE = lazy_pattern(r"(?P<head>^\s*[\"']?distributed_type[\"']?\s*:\s*[\"']?)MULTI_GPU\b")
-_LAUNCH = lazy_pattern(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
+_ACCELERATE = re.compile(r"(?P<head>^\s*[\"']?distributed_type[\"']?\s*:\s*[\"']?)MULTI_GPU\b")
+_LAUNCH = re.compile(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
 _AROUND = " \t{,[-"
 _COMMENT = lazy_pattern(r"^\s*(?:#|//|;)")
 
@@ -100,7 +100,7 @@ _ASKED = {
         "NVIDIA_VISIBLE_DEVICES",
         *CARDS_WORDS,
     ),
-    lazy_pattern(r"\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
+    re.compile(r"\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
         "lightning.Trainer",
         *ACCELERATOR_WORDS,
     ),
