@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -60,6 +61,16 @@ def test_commands_that_show_no_job_load_neither_words_nor_records(
 ) -> None:
     loaded = imported_by(*arguments, environment=dict(os.environ))
     assert loaded.isdisjoint({"jumar.words.reasons", "jumar.spec.causes", "jumar.spec.records"})
+
+
+def test_a_check_of_a_port_loads_nothing_for_writing_or_for_files_that_are_not_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\nmodel.cuda()\n")
+    loaded = imported_by("port", str(tmp_path), "--check", environment=dict(os.environ))
+    unneeded = {"hashlib", "tempfile", "tomllib", "configparser", "difflib", "multiprocessing"}
+    assert "jumar.port.tree" in loaded
+    assert loaded.isdisjoint({*unneeded, "jumar.port.write", "jumar.port.report.as_html"})
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("jobs",)], ids=" ".join)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import cast
 
@@ -214,6 +213,9 @@ def _meant(error: click.UsageError) -> str | None:
     if typed is None or context is None or not isinstance(context.command, click.Group):
         return None
     known = context.command.list_commands(context)
+    # Imported here: only for a command that does not exist.
+    from difflib import get_close_matches
+
     near = get_close_matches(typed[1], known, n=2, cutoff=0.55)
     return (
         f"did you mean: {' or '.join(f'{context.command_path} {name}' for name in near)}"

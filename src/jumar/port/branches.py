@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import TypeGuard
 
 from jumar.port.context import PythonFile
+from jumar.port.patterns import lazy_pattern
 
-_NPU = re.compile(r"(?:^|[^a-z])npu(?:$|[^a-z])", re.IGNORECASE)
-_CUDA = re.compile(r"cuda", re.IGNORECASE)
+_NPU = lazy_pattern(r"(?:^|[^a-z])npu(?:$|[^a-z])", re.IGNORECASE)
+_CUDA = lazy_pattern(r"cuda", re.IGNORECASE)
 _ROCM_TRACES = ("hip", "HIP", "rocm", "ROCM", "ROCm")
-_ROCM = re.compile(r"(?:^|[^a-z])(?:hip|rocm)(?:$|[^a-z])", re.IGNORECASE)
+_ROCM = lazy_pattern(r"(?:^|[^a-z])(?:hip|rocm)(?:$|[^a-z])", re.IGNORECASE)
 _LEAVES = (ast.Return, ast.Raise)
 
 
@@ -23,8 +24,9 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
     if "cuda" not in text or not _NPU.search(text):
         return []
     spans: list[tuple[int, int]] = []
-    for node in ast.walk(file.tree):
-        if not isinstance(node, ast.If) or _goes_on_from_above(node, file):
+    for node in file.names.found[ast.If]:
+        assert isinstance(node, ast.If)
+        if _goes_on_from_above(node, file):
             continue
         chain = list(_chain(node))
         asked = [file.text(branch.test) for branch in chain]
@@ -37,9 +39,10 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
             if for_cuda and any(_NPU.search(o) and not _CUDA.search(o) for o in others):
                 start, _ = file.span(branch.test)
                 spans.append((start, file.span(branch.body[-1])[1]))
-    for node in ast.walk(file.tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            spans += _one_after_the_other(node.body, file)
+    for kind in (ast.FunctionDef, ast.AsyncFunctionDef):
+        for function in file.names.found[kind]:
+            assert isinstance(function, kind)
+            spans += _one_after_the_other(function.body, file)
     return spans
 
 
@@ -50,7 +53,7 @@ def for_rocm(file: PythonFile) -> list[tuple[int, int]]:
         return []
     return [
         (file.span(node.body[0])[0], file.span(node.body[-1])[1])
-        for node in ast.walk(file.tree)
+        for node in file.names.found[ast.If]
         if isinstance(node, ast.If) and _asks_for_rocm(node.test)
     ]
 

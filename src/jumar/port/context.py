@@ -44,6 +44,8 @@ class PythonFile:
     """Names of CUDA-only packages whose imports this port replaces."""
     guards: dict[ast.AST, Guard] | None = None
     """The checks for CUDA that stay, once they are known (`guards.py`)."""
+    spelled: list[ast.AST] | None = None
+    """The texts that are spelled like a device, once they are known (`literals.py`)."""
     _is_configuration: bool | None = None
     _qualified: dict[ast.AST, str | None] = field(default_factory=dict[ast.AST, "str | None"])
     _of_torch: dict[type[ast.AST], list[ast.AST]] = field(
@@ -55,14 +57,16 @@ class PythonFile:
 
     def name(self, node: ast.AST) -> str | None:
         """The dotted name that an expression refers to."""
-        if node not in self._qualified:
-            self._qualified[node] = self.names.qualified(node)
-        return self._qualified[node]
+        try:
+            return self._qualified[node]
+        except KeyError:
+            name = self._qualified[node] = self.names.qualified(node)
+            return name
 
     def torch_nodes(self, kind: type[ast.AST]) -> list[ast.AST]:
         """The names or attributes that refer to something of torch."""
         if kind not in self._of_torch:
-            nodes = self.names.found.get(kind, ())
+            nodes = self.names.leading_nodes(kind)
             self._of_torch[kind] = [n for n in nodes if (self.name(n) or "")[:5] == "torch"]
         return self._of_torch[kind]
 

@@ -20,6 +20,7 @@ from jumar.port.cuda_questions import (
 )
 from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
 from jumar.port.packages import imported, package_of
+from jumar.port.patterns import lazy_pattern
 from jumar.port.project import OWN
 from jumar.port.records import Severity
 
@@ -37,7 +38,7 @@ _TELLS_NOTHING = frozenset(
 """Functions of `torch.cuda` that code for CUDA alone calls as well."""
 _CAPTURES = frozenset({"torch.cuda.CUDAGraph", "torch.cuda.graph"})
 _STEP_OF_A_GRAPH = "torch.compiler.cudagraph_mark_step_begin"
-_FOR_GPUS = re.compile(r"cuda|gpu", re.IGNORECASE)
+_FOR_GPUS = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
 """What an operator that the repository or a library registers is called if it is for CUDA."""
 _FLOAT8 = re.compile(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
@@ -47,14 +48,14 @@ _CUDA_FLAG = re.compile(
 """Flags for graphs, and for what is compiled from CUDA's sources: `has_cuda_extension`."""
 _REPLACEABLE = frozenset({"flash_attn", "xformers", "apex"})
 """Packages whose imports are replaced where possible; what uses them then runs on NPUs."""
-_APEX_KERNELS = re.compile(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
+_APEX_KERNELS = lazy_pattern(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
 """Parts of apex that call its compiled extensions; its optimizers and amp have a build for NPUs."""
-_CUDA_TEXTS = re.compile(
+_CUDA_TEXTS = lazy_pattern(
     r".*\.cuh?|nvidia-smi|(?:CUDA|Tensorrt|NvTensorRTRTX)ExecutionProvider|\w+_(?:nvenc|cuvid)"
     r"|[\w.]*-gpu"
 )
 """Texts that name a source file, a program, a provider or a build for NVIDIA's."""
-_CHOSEN_FOR_CUDA = re.compile(
+_CHOSEN_FOR_CUDA = lazy_pattern(
     r"gesvd[aj]?|inductor|reduce-overhead|max-autotune|[\w/.-]*requirements[\w.-]*\.txt"
 )
 """Values that a check chooses for CUDA: a driver of cuSOLVER, a compiler, a list of requirements."""
@@ -62,7 +63,7 @@ _CUDA_METHOD = re.compile(r"(?:^|_)cuda_kernels?(?:_|$)")
 """Methods that run kernels for CUDA: `self.cuda_kernels_forward(x)`."""
 _COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
-_HARMLESS = re.compile(
+_HARMLESS = lazy_pattern(
     r"is_\w+_available|print|log|debug|info|warning|warn|error|exception|write|len|str|int|float|bool"
     r"|tuple|list|dict|set|range|getattr|hasattr|isinstance|format|join|split|lower|upper|strip|append"
     r"|get|getenv|items|keys|values|startswith|endswith|any|all|min|max|sum|sorted|zip|enumerate"
@@ -110,14 +111,17 @@ class _Reader:
 
     name: Callable[[ast.AST], str]
     file: PythonFile
+    known: "dict[tuple[FunctionDef, bool, int], Facts]"
+    """What the functions do that were read so far."""
     elsewhere: bool = False
 
 
 def facts(nodes: Iterable[ast.AST], file: PythonFile) -> Facts:
     """What the code of some nodes does."""
     found = Facts()
+    reader = _Reader(lambda one: cuda_function(one, file), file, {})
     for node in nodes:
-        _read(node, _Reader(lambda one: cuda_function(one, file), file), found, 0)
+        _read(node, reader, found, 0)
     return found
 
 
@@ -146,6 +150,7 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
     """One statement without parts: what it is about excuses the calls that it makes."""
     about: list[str] = []
     calls: list[ast.Call] = []
+    is_switch = False
     for one in ast.walk(node):
         if isinstance(one, (ast.Name, ast.Attribute)):
             name = reader.name(one)
@@ -159,7 +164,9 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
                 found.builds |= name.startswith(_BUILDERS)
             elif _asks_for_generation(one, reader):
                 about.append(f"get_device_properties().{getattr(one, 'attr', '')}")
-            found.switches |= _is_switch(name, reader)
+            sets = _is_switch(name, reader)
+            found.switches |= sets
+            is_switch |= sets and isinstance(one, ast.Attribute)
             found.portable |= _is_portable(name)
         elif isinstance(one, ast.Call):
             calls.append(one)
@@ -169,9 +176,6 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
         elif isinstance(one, ast.keyword) and one.arg in _BUILD_OPTIONS:
             about.append(one.arg or "")
             found.builds = True
-    is_switch = any(
-        _is_switch(reader.name(n), reader) for n in ast.walk(node) if isinstance(n, ast.Attribute)
-    )
     unknown = [call for call in calls if not _is_followed(call, reader, found, about, hops)]
     if not about and not is_switch:
         found.unknown |= any(not _is_harmless(call, reader) for call in unknown)
@@ -239,9 +243,7 @@ def _is_followed(
         about.append(function.name)
         found.kernels = True
         return True
-    inner = Facts()
-    for statement in function.body:
-        _read(statement, its_reader, inner, hops + 1)
+    inner = _inside(function, its_reader, hops + 1)
     found.captures |= inner.captures
     short = (function.end_lineno or function.lineno) - function.lineno <= _MOST_LINES
     if not (inner.cuda or inner.switches or inner.portable or inner.unknown):
@@ -253,6 +255,17 @@ def _is_followed(
         found.kernels |= inner.kernels
         return True
     return False
+
+
+def _inside(function: FunctionDef, reader: _Reader, hops: int) -> Facts:
+    """What a function does; many calls lead to the same one."""
+    key = function, reader.elsewhere, hops
+    if key not in reader.known:
+        inner = Facts()
+        for statement in function.body:
+            _read(statement, reader, inner, hops)
+        reader.known[key] = inner
+    return reader.known[key]
 
 
 def _is_float8(node: ast.Name | ast.Attribute, name: str, reader: _Reader) -> bool:
@@ -368,7 +381,10 @@ def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _R
         return None
     module = name[len(OWN) :].partition(OWN)[0]
     return bound, _Reader(
-        lambda node: before_port(node, file.project.name_in(module, node)), file, elsewhere=True
+        lambda node: before_port(node, file.project.name_in(module, node)),
+        file,
+        reader.known,
+        elsewhere=True,
     )
 
 

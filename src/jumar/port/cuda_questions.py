@@ -11,16 +11,17 @@ from collections.abc import Iterator
 from jumar.port.context import PythonFile
 from jumar.port.cuda_packages import Package
 from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import DEVICE_MODULE
 
-_BUILDS = re.compile(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
-_GPU_NAMED = re.compile(r"cuda|gpu", re.IGNORECASE)
-_COMPILES_ITSELF = re.compile(r"\b(?:cupy|pynvrtc|pycuda)\b")
+_BUILDS = lazy_pattern(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
+_GPU_NAMED = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
+_COMPILES_ITSELF = lazy_pattern(r"\b(?:cupy|pynvrtc|pycuda)\b")
 _COMPILERS = frozenset(
     f"torch.utils.cpp_extension.{name}" for name in ("load", "load_inline", "CUDA_HOME")
 )
-_PACKAGE_QUESTION = re.compile(r"is_(?P<module>[a-z0-9_]+?)(?:_\d+)?_available")
-_NAMED_FLAG = re.compile(
+_PACKAGE_QUESTION = lazy_pattern(r"is_(?P<module>[a-z0-9_]+?)(?:_\d+)?_available")
+_NAMED_FLAG = lazy_pattern(
     r"_*(?:(?:with|has|have|use|import(?:ed)?)_(?P<module>\w+)|(?P<before>\w+?)_(?:is_)?(?:available|installed))"
 )
 """A flag that says by its name which package could be imported: `WITH_PYG_LIB`."""
@@ -42,11 +43,11 @@ def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
     if _BUILDS.search(file.source.text):
         return True
     function = file.enclosing_function(node)
-    if function is None and _compiles(file):
+    if function is None and "cpp_extension" in file.source.text and any(_compilers(file)):
         return True
     if function is not None and (
         _COMPILES_ITSELF.search(file.text(function))
-        or any(file.name(n) in _COMPILERS for n in ast.walk(function))
+        or any(function in file.ancestors(node) for node in _compilers(file))
     ):
         return True
     return (
@@ -57,15 +58,10 @@ def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
     )
 
 
-def _compiles(file: PythonFile) -> bool:
-    """Whether a module compiles CUDA's sources when it is used: what it asks first is for them."""
-    if "cpp_extension" not in file.source.text:
-        return False
-    return any(
-        file.name(node) in _COMPILERS
-        for kind in (ast.Name, ast.Attribute)
-        for node in file.names.found.get(kind, ())
-    )
+def _compilers(file: PythonFile) -> Iterator[ast.AST]:
+    """Where a module compiles CUDA's sources when it is used: what it asks first is for them."""
+    for kind in (ast.Name, ast.Attribute):
+        yield from (node for node in file.torch_nodes(kind) if file.name(node) in _COMPILERS)
 
 
 def asked_with_package(node: ast.AST, file: PythonFile) -> bool:

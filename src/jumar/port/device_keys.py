@@ -1,13 +1,13 @@
 """Devices known by what stands beside them: a key, a parameter, the function that picks one."""
 
 import ast
-import re
 
 from jumar.port.context import PythonFile
 from jumar.port.device_names import NAMED_DEVICE, OTHER_DEVICES, is_device_name
 from jumar.port.labels import name_called
+from jumar.port.patterns import lazy_pattern
 
-_LOOKUPS = re.compile(r"get(?:_\w+)?|getenv|getattr|pop|setdefault")
+_LOOKUPS = lazy_pattern(r"get(?:_\w+)?|getenv|getattr|pop|setdefault")
 """Functions that look a key up, a project's own `get_conf` among them."""
 
 

@@ -28,14 +28,15 @@ from jumar.port.device_names import (
     takes_devices,
 )
 from jumar.port.labels import PLATFORMS, beside, is_label, name_called
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prose import TAKE_PROSE, is_prose
 
-_TOLD_DEVICE = re.compile(r"\bdevice\b", re.IGNORECASE)
+_TOLD_DEVICE = lazy_pattern(r"\bdevice\b", re.IGNORECASE)
 _OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
 _RUNTIMES = ("caffe2", "tvm")
 """Packages that run torch's models themselves: a file about them checks for what they know."""
-_ALLOWED = re.compile(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
-_OF_A_VENDOR = re.compile(r"nvidia|amd|rocm", re.IGNORECASE)
+_ALLOWED = lazy_pattern(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
+_OF_A_VENDOR = lazy_pattern(r"nvidia|amd|rocm", re.IGNORECASE)
 
 
 class Role(Enum):
@@ -219,8 +220,11 @@ def _flows(target: ast.expr, file: PythonFile) -> bool:
     """Whether a variable is passed as a device argument later in its scope."""
     if not isinstance(target, ast.Name):
         return False
-    for node in ast.walk(file.scope(target).node):
-        if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
+    scope = file.scope(target).node
+    for node in file.names.found[ast.Name]:
+        assert isinstance(node, ast.Name)
+        is_read = node.id == target.id and isinstance(node.ctx, ast.Load)
+        if is_read and scope in file.ancestors(node):
             parent = file.parent(node)
             if isinstance(parent, ast.Call) and node in parent.args:
                 if _argument(node, parent, file) is not None:

@@ -8,16 +8,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from jumar.port.patterns import lazy_pattern
+
 _FILES = ("setup.py", "setup.cfg", "pyproject.toml")
-_PACKAGES = re.compile(
+_PACKAGES = lazy_pattern(
     r"\b(?:packages|include|only-include)[\"']?\s*[=:]\s*"
     r"(?P<names>\[[^\]]*\]|[\"'][\w./*-]+[\"']|(?:\s*[\w.]+[ \t]*\n)+)"
 )
-_MODULES = re.compile(
+_MODULES = lazy_pattern(
     r"\bpy[-_]modules\b\s*=\s*(?P<names>\[[^\]]*\]|[\"'][\w]+[\"']|(?:\s*\w+[ \t]*\n)+)"
 )
-_FLIT_MODULE = re.compile(r"\[tool\.flit\.module\]\s*name\s*=\s*[\"'](?P<names>\w+)[\"']")
-_NAME = re.compile(r"[A-Za-z_]\w*(?:[./][A-Za-z_]\w*)*")
+_FLIT_MODULE = lazy_pattern(r"\[tool\.flit\.module\]\s*name\s*=\s*[\"'](?P<names>\w+)[\"']")
+_NAME = lazy_pattern(r"[A-Za-z_]\w*(?:[./][A-Za-z_]\w*)*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,25 @@ from dataclasses import dataclass, replace
 
 from jumar.port.cuda_packages import Package
 from jumar.port.packages import base_name, of_distribution, of_source, plain
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Severity, Words
 from jumar.port.versions import newest
 
 CODE = "JP506"
-_NAME = re.compile(r"^\s*-?\s*[\"']?(?:[\w./-]+::)?(?P<name>[A-Za-z0-9][\w.-]*)(?!\w*:)")
-_WHEEL = re.compile(r"/(?P<name>[A-Za-z0-9_.]+?)-[\d$%{][^/\s]*\.whl\b")
-_REPOSITORY = re.compile(
+_NAME = lazy_pattern(r"^\s*-?\s*[\"']?(?:[\w./-]+::)?(?P<name>[A-Za-z0-9][\w.-]*)(?!\w*:)")
+_WHEEL = lazy_pattern(r"/(?P<name>[A-Za-z0-9_.]+?)-[\d$%{][^/\s]*\.whl\b")
+_REPOSITORY = lazy_pattern(
     r"://[\w.@-]+/(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?(?=[@#/\s\"']|$)"
 )
-_ADDRESS = re.compile(r"^\s*(?:-e\s+|-\s*)?[\"']?(?:git\+)?(?:https?|ssh|git)://")
-_CUDA_BUILD = re.compile(r"\+cu\d+|/whl/(?:\w+/)?cu\d+")
-_CUDA_LIBRARY = re.compile(
+_ADDRESS = lazy_pattern(r"^\s*(?:-e\s+|-\s*)?[\"']?(?:git\+)?(?:https?|ssh|git)://")
+_CUDA_BUILD = lazy_pattern(r"\+cu\d+|/whl/(?:\w+/)?cu\d+")
+_CUDA_LIBRARY = lazy_pattern(
     r"nvidia-[\w-]+-cu\d+|cuda-?toolkit|pytorch-cuda|cuda(?:-(?:nvcc|cudart|runtime|libraries|compiler|cccl)"
     r"(?:-dev)?)?|cudnn|nccl"
 )
 _JAX_FOR_CUDA = re.compile(r"jax(?:lib)?\s*\[[^]]*\bcuda|jax[_-]cuda\d+[_-]p", re.IGNORECASE)
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "pytorch"})
-_MARKER = re.compile(r"[;@#]")
+_MARKER = lazy_pattern(r"[;@#]")
 """What follows the versions: a condition, an address, a comment."""
 _VENDOR = "Ascend"
 """The owner of the builds for NPUs."""

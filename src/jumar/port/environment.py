@@ -2,6 +2,7 @@
 
 import re
 
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Words
 
 COUNTERPARTS = {
@@ -17,7 +18,7 @@ ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
 CUDAS_ALLOCATOR = "cudaMallocAsync"
 """The value of its `backend`, which the plug-in's allocator refuses."""
 
-COMMAND_IN_TEXT = re.compile(
+COMMAND_IN_TEXT = lazy_pattern(
     r"(?:(?<=[\"'])|(?<=&& )|(?<=; ))(?P<before>(?:[A-Z_]+=[\w.,{}]+ )*)(?P<name>"
     + "|".join(COUNTERPARTS)
     + r")=(?P<value>\{[^{}\"']*\}|[\w,$%]+)"
@@ -25,7 +26,7 @@ COMMAND_IN_TEXT = re.compile(
 )
 """A shell command inside a string: the variable is set for a known training program."""
 
-EVERY_CARD = re.compile(r"(?P<head>--nproc[-_]per[-_]node(?:=|\s+))gpu\b")
+EVERY_CARD = lazy_pattern(r"(?P<head>--nproc[-_]per[-_]node(?:=|\s+))gpu\b")
 """One process per card, as torchrun calls it; `auto` does the same on every accelerator."""
 
 _WITHOUT_EFFECT = {
@@ -47,7 +48,7 @@ def on_npus(setting: str) -> Words:
     return Words(f"on NPUs: {setting}", f"在 NPU 上请使用 {setting}")
 
 
-SLURM_GPUS = re.compile(r"SLURM_(?:GPUS(?:_ON_NODE|_PER_NODE|_PER_TASK)?|JOB_GPUS|STEP_GPUS)")
+SLURM_GPUS = lazy_pattern(r"SLURM_(?:GPUS(?:_ON_NODE|_PER_NODE|_PER_TASK)?|JOB_GPUS|STEP_GPUS)")
 SLURM_GPUS_WORDS = (
     Words(
         "Slurm sets this for GPUs only, not for NPUs.", "Slurm 只为 GPU 设置该变量，NPU 不会设置。"

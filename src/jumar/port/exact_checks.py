@@ -40,9 +40,11 @@ def _has_such_beside(node: ast.expr, file: PythonFile) -> bool:
     key = "exact checks", f"{function.name}:{function.lineno}"
     if key not in file.answers:
         file.answers[key] = any(
-            file.name(other) == "torch.cuda.is_available" and _goes_on_to_own_functions(other, file)
-            for other in ast.walk(function)
-            if isinstance(other, (ast.Attribute, ast.Name))
+            file.name(other) == "torch.cuda.is_available"
+            and function in file.ancestors(other)
+            and _goes_on_to_own_functions(other, file)
+            for kind in (ast.Attribute, ast.Name)
+            for other in file.torch_nodes(kind)
         )
     return file.answers[key]
 
@@ -52,7 +54,7 @@ def _has_torch(file: PythonFile) -> bool:
     return any("torch" in bound for bound in file.names.module.names.values())
 
 
-def _goes_on_to_own_functions(node: ast.expr, file: PythonFile) -> bool:
+def _goes_on_to_own_functions(node: ast.AST, file: PythonFile) -> bool:
     for code in guards.behind(node, file):
         for part in ast.walk(code):
             name = file.name(part) if isinstance(part, (ast.Attribute, ast.Name)) else None

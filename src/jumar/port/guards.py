@@ -95,11 +95,12 @@ def _questions(file: PythonFile) -> Iterator[tuple[ast.AST, bool]]:
     for node in file.torch_nodes(ast.Name):
         if file.name(node) == _IS_AVAILABLE:
             yield node, True
-    for node in file.names.found.get(ast.Constant, ()):
+    for node in literals.spelled(file):
         holder = file.parent(node)
-        found = literals.literal(node, file) if isinstance(holder, ast.Compare) else None
+        if not isinstance(node, ast.Constant) or not isinstance(holder, ast.Compare):
+            continue
+        found = literals.literal(node, file)
         if found is not None and literals.role(found, file) is Role.COMPARED:
-            assert isinstance(holder, ast.Compare)
             yield node, not isinstance(holder.ops[0], (ast.NotEq, ast.NotIn))
 
 

@@ -12,14 +12,15 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from jumar.port import distribution_lists
+from jumar.port.patterns import lazy_pattern
 
-_IMPORT = re.compile(
+_IMPORT = lazy_pattern(
     rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)(?P<base>[\w.]*)[ \t]+import[ \t]+"
     rb"(?P<names>\([^)]*\)|[^\r\n#;]*)|import[ \t]+(?P<modules>[^\r\n#;]*))",
     re.MULTILINE,
 )
-_WORD = re.compile(rb"[\w.]+")
-_STARTS = re.compile(rb"^if[ \t]+__name__[ \t]*==|\.parse_args\(", re.MULTILINE)
+_WORD = lazy_pattern(rb"[\w.]+")
+_STARTS = lazy_pattern(rb"^if[ \t]+__name__[ \t]*==|\.parse_args\(", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

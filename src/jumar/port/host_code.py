@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from jumar.port.context import PythonFile
 from jumar.port.own_tests import is_test
+from jumar.port.patterns import lazy_pattern
 
-_DEVICES = re.compile(
+_DEVICES = lazy_pattern(
     r"""cuda|gpu|(?<![a-z])npu|accelerat|(?<!\.)(?<!torch\.)\bdevices?\b(?!\s*[=(]\s*["']cpu["'])|_device|device_""",
     re.IGNORECASE,
 )
 """Names of devices other than the CPU; the `.device` of a tensor names none."""
-_OF_DATA = re.compile(r"torch\.utils\.data\.\w+|(?:.*\.)?\w*(?:Dataset|Sampler)")
+_OF_DATA = lazy_pattern(r"torch\.utils\.data\.\w+|(?:.*\.)?\w*(?:Dataset|Sampler)")
 _AVAILABLE = "torch.cuda.is_available"
 FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -25,7 +26,12 @@ def spans(file: PythonFile) -> list[tuple[int, int]]:
     in_tests = is_test(file.path, (name.partition(".")[0] for name in file.names.imported()))
     if in_tests and not _DEVICES.search(file.source.text):
         return [(0, len(file.source.text))]
-    return [span for node in ast.walk(file.tree) for span in _spans(node, file, in_tests)]
+    return [
+        span
+        for kind in (ast.If, ast.IfExp, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        for node in file.names.found[kind]
+        for span in _spans(node, file, in_tests)
+    ]
 
 
 def _spans(node: ast.AST, file: PythonFile, in_tests: bool) -> Iterator[tuple[int, int]]:

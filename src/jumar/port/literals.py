@@ -5,18 +5,18 @@ with such a name, a torch function's device argument, a comparison with a device
 and names of implementations stay."""
 
 import ast
-import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from jumar.port import device_roles
 from jumar.port.context import PythonFile
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import ACCELERATOR, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal
 
-_PLAIN = re.compile(r"cuda(?::\d+)?|gpu:\d+")
-_OPEN = re.compile(r"cuda:(?:%[ds]|\{\w*(?::d)?\})?")
-_SPELLED = re.compile(r"(?P<prefix>[fFrRuU]{0,2})(?P<quote>\"\"\"|'''|[\"'])(?P<word>cuda|gpu)")
+_PLAIN = lazy_pattern(r"cuda(?::\d+)?|gpu:\d+")
+_OPEN = lazy_pattern(r"cuda:(?:%[ds]|\{\w*(?::d)?\})?")
+_SPELLED = lazy_pattern(r"(?P<prefix>[fFrRuU]{0,2})(?P<quote>\"\"\"|'''|[\"'])(?P<word>cuda|gpu)")
 
 
 class Form(Enum):
@@ -64,6 +64,15 @@ def literal(node: ast.AST, file: PythonFile) -> Literal | None:
     return Literal(
         node, form, match["prefix"], (start + match.start("word"), start + match.end("word"))
     )
+
+
+def spelled(file: PythonFile) -> list[ast.AST]:
+    """The texts of a file that may be device literals, by their spelling alone."""
+    if file.spelled is None:
+        found = file.names.found
+        texts = (*found.get(ast.Constant, ()), *found.get(ast.JoinedStr, ()))
+        file.spelled = [node for node in texts if _form(node) is not None]
+    return file.spelled
 
 
 def _form(node: ast.AST) -> Form | None:

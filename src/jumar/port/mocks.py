@@ -4,13 +4,13 @@
 `patch.object(torch.cuda, "is_available")`, `monkeypatch.setattr(torch.cuda, "is_available", …)`."""
 
 import ast
-import re
 from dataclasses import dataclass
 
 from jumar.port.context import PythonFile
 from jumar.port.npu_api import ON_ACCELERATOR
+from jumar.port.patterns import lazy_pattern
 
-_TARGET = re.compile(r"(?:\w+\.)*?torch\.cuda\.(?P<member>\w+(?:\.\w+)?)")
+_TARGET = lazy_pattern(r"(?:\w+\.)*?torch\.cuda\.(?P<member>\w+(?:\.\w+)?)")
 _OBJECT_MOCKS = frozenset({"object", "setattr", "spy", "stub", "delattr"})
 _SHORT = frozenset({"patch", "setattr"})
 FOR_CUDA = frozenset({"get_device_capability"})

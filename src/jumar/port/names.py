@@ -14,12 +14,29 @@ Bound = str | ast.AST | None
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_OPERATORS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
-_LEAVES = frozenset(
-    {ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float}
-    | {kind for operators in _OPERATORS for kind in operators.__subclasses__()}
+_PLAIN_FIELDS = frozenset(
+    [
+        "arg",
+        "asname",
+        "attr",
+        "conversion",
+        "ctx",
+        "id",
+        "is_async",
+        "kind",
+        "level",
+        "module",
+        "op",
+        "ops",
+        "simple",
+        "tag",
+        "type_comment",
+        "type_ignores",
+    ]
 )
-"""Values in a node without children to visit, and that rules never look for."""
+"""Fields of nodes that never hold a node that rules look for."""
+_LEAVES = frozenset({str, type(None)})
+"""What the other fields may hold besides nodes."""
 MAX_HOPS = 20
 _AMP = frozenset({"autocast", "custom_bwd", "custom_fwd", "GradScaler"})
 OFFERED = {"torch.cuda": SAME_NAME | TENSOR_TYPES, "torch.cuda.amp": _AMP, "torch.amp": _AMP}
@@ -106,6 +123,14 @@ class Names:
         """Whether a name can refer to something imported at all; most cannot."""
         return name in self.leading or bool(self.stars) or name == "torch"
 
+    def leading_nodes(self, kind: type[ast.AST]) -> list[ast.AST]:
+        """The names or attributes that can refer to something imported."""
+        nodes = self.found.get(kind, [])
+        if self.stars:
+            return nodes
+        leading = self.leading | {"torch"}
+        return [node for node in nodes if _root(node) in leading]
+
     def of_name(self, name: str, scope: Scope, hops: int = 0) -> str | None:
         """The dotted name that a plain name refers to in a scope."""
         home = scope.find(name)
@@ -163,6 +188,24 @@ class Names:
         return home.names[name] if home is not None else []
 
 
+def _root(node: ast.AST) -> str:
+    """The name that a chain of attributes starts with."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """The fields of each kind of node that may hold other nodes, in the order of the text."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        self[kind] = tuple(name for name in kind._fields if name not in _PLAIN_FIELDS)
+        return self[kind]
+
+
+_FIELDS = _Fields({ast.Constant: (), ast.Global: (), ast.Nonlocal: ()})
+
+
 def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) -> Names:
     """Walk a module once and record its bindings, parents and wanted nodes."""
     module = Scope(tree, None)
@@ -175,20 +218,22 @@ def collect(tree: ast.Module, package: str, wanted: frozenset[type[ast.AST]]) ->
         kind = node.__class__
         if kind in found:
             found[kind].append(node)
+        fields = _FIELDS[kind]
+        if not fields:
+            # Half of all nodes: names, and constants.
+            if kind is ast.Name:
+                _name(node, scope, handled)
+            continue
         binder = _BINDERS.get(kind)
         inner = binder(node, scope, names, handled) if binder is not None else scope
         outside = _evaluated_outside(node) if inner is not scope else ()
-        for value in node.__dict__.values():
-            kind = value.__class__
-            if kind in _LEAVES:
-                continue
-            for child in value if kind is list else (value,):
-                if child.__class__ in _LEAVES or not isinstance(child, ast.AST):
+        for field_name in fields:
+            value = getattr(node, field_name)
+            for child in value if value.__class__ is list else (value,):
+                if child.__class__ in _LEAVES:
                     continue
                 parents[child] = node
-                if inner is scope:
-                    stack.append((child, scope))
-                elif child in outside:
+                if child in outside:
                     scopes[child] = scope
                     stack.append((child, scope))
                 else:
@@ -317,11 +362,10 @@ def _annotated(node: ast.AST, scope: Scope, names: Names, handled: set[ast.AST])
     return scope
 
 
-def _name(node: ast.AST, scope: Scope, names: Names, handled: set[ast.AST]) -> Scope:
+def _name(node: ast.AST, scope: Scope, handled: set[ast.AST]) -> None:
     assert isinstance(node, ast.Name)
-    if node not in handled and isinstance(node.ctx, ast.Store):
+    if isinstance(node.ctx, ast.Store) and node not in handled:
         scope.bind(node.id, None)
-    return scope
 
 
 def _handler(node: ast.AST, scope: Scope, names: Names, handled: set[ast.AST]) -> Scope:
@@ -341,7 +385,6 @@ _BINDERS: dict[type[ast.AST], _Binder] = {
     ast.ImportFrom: _import_from,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
-    ast.Name: _name,
     ast.ExceptHandler: _handler,
     **dict.fromkeys(_COMPREHENSIONS, _comprehension),
 }

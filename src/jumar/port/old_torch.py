@@ -11,17 +11,18 @@ from pathlib import Path
 
 from jumar.port.distributions import CODE
 from jumar.port.options import OLDEST_ACCELERATOR, Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.scan import FileKind, Found
 from jumar.port.versions import Newest, latest, newest
 
-_PIN = re.compile(
+_PIN = lazy_pattern(
     r"(?:^[ \t]*(?:-[ \t]*)?|[\s\"'=])(?:torch|pytorch)[\"']?"
     r"(?P<versions>[ \t]*(?:[=<>~!^]=?=?[ \t]*[\"']?[\d^~<>=][\w.*+!-]*,?[ \t]*)+)",
     re.MULTILINE,
 )
-_IMAGE = re.compile(r"\bpytorch/pytorch:(?P<version>\d+\.\d+(?:\.\d+)?)")
-_MANIFESTS = re.compile(r"(?:pyproject[\w.-]*\.toml|setup\.(?:cfg|py))$")
+_IMAGE = lazy_pattern(r"\bpytorch/pytorch:(?P<version>\d+\.\d+(?:\.\d+)?)")
+_MANIFESTS = lazy_pattern(r"(?:pyproject[\w.-]*\.toml|setup\.(?:cfg|py))$")
 _BUILDS = ".github/workflows/"
 _OLDEST_PLUGIN = (1, 8)
 

@@ -11,6 +11,7 @@ from jumar.port.files import config, docker, document, features, make, notebook,
 from jumar.port.files.lines import LineEdits
 from jumar.port.options import Options
 from jumar.port.packages import of_distribution
+from jumar.port.patterns import lazy_pattern
 from jumar.port.project import MAX_PYTHON_BYTES, Project
 from jumar.port.python import TRACES, PortedText, port_text
 from jumar.port.records import WHOLE_FILE, Effort, FileResult, Finding, Kind, Severity, Words
@@ -22,21 +23,21 @@ MAX_NOTEBOOK_BYTES = 64_000_000
 """Most of a large notebook is pictures."""
 _LIMITS = {FileKind.CONFIG: MAX_TEXT_BYTES, FileKind.NOTEBOOK: MAX_NOTEBOOK_BYTES}
 _YAML = frozenset({".yml", ".yaml"})
-_PROJECT_FILE = re.compile(r"pyproject[\w.-]*\.toml")
-_FOR_OTHER_SYSTEMS = re.compile(
+_PROJECT_FILE = lazy_pattern(r"pyproject[\w.-]*\.toml")
+_FOR_OTHER_SYSTEMS = lazy_pattern(
     r"(?:env|requirement|conda)\w*?[_.-](?:mac(?:os)?|osx|darwin|win(?:dows)?)(?:[_.-]|$)",
     re.IGNORECASE,
 )
 """Lists for systems that no NPU is attached to."""
 _COG = frozenset({"cog.yaml", "cog.yml"})
-_BUILD_SERVERS = re.compile(
+_BUILD_SERVERS = lazy_pattern(
     r"\.(?:github|circleci|buildkite|gitlab|travis|woodpecker|drone|gitlab-ci|ci)(?:/|\.ya?ml$)"
     r"|(?:azure-pipelines|appveyor|buildspec|cloudbuild)[\w-]*\.ya?ml$"
 )
 _IN_CHINESE = {CANNOT_BE_READ: "无法读取", NOT_A_PLAIN_FILE: "不是普通文件"}
-_WIDE_TRACES = re.compile(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
+_WIDE_TRACES = lazy_pattern(rb"t\0o\0r\0c\0h|c\0u\0d\0a")
 """The same in UTF-16, which is reported instead of read."""
-_PLAIN_TRACES = re.compile(
+_PLAIN_TRACES = lazy_pattern(
     rb"cuda|CUDA|nccl|NCCL|[Nn]vidia|NVIDIA|gpu|GPU|lightning|install\s|/whl/cu|nsys|trtexec|--nv\b|"
     + features.TRACES
 )

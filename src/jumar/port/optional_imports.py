@@ -5,13 +5,13 @@ binds the names or a flag, leaves the function, or nothing outside uses them. A 
 and is called all the same is no other way, and neither is a flag that is asserted."""
 
 import ast
-import re
 from collections.abc import Iterable
 
 from jumar.port.context import PythonFile
 from jumar.port.packages import imported
+from jumar.port.patterns import lazy_pattern
 
-_ASKS_FOR_PACKAGE = re.compile(
+_ASKS_FOR_PACKAGE = lazy_pattern(
     r"^(?!not\b).*(?:is_(?!cuda|gpu)[a-z0-9_]+_available|find_spec|[A-Z0-9]_AVAILABLE\b"
     r"|(?<![\w.])_?(?!cuda|gpu|npu)[a-z][a-z0-9_]*_(?:is_)?installed\b(?!\()"
     r"|(?<![\w.])_?(?!cuda|gpu|npu|is_)[a-z][a-z0-9_]*_available\b(?!\())"
@@ -107,7 +107,7 @@ def _fails_later(
         and isinstance(n.test, ast.Name)
         and n.test.id in flags
         and not is_for_some_versions(n, file)
-        for n in ast.walk(file.tree)
+        for n in file.names.found[ast.Assert]
     ):
         return True
     assert isinstance(node, (ast.Import, ast.ImportFrom))
@@ -178,7 +178,7 @@ def _used_outside(node: ast.AST, attempt: ast.Try, file: PythonFile) -> bool:
     """Whether the imported names are used after the attempt, without a check for them."""
     assert isinstance(node, (ast.Import, ast.ImportFrom))
     bound = _bound_by(node)
-    for use in ast.walk(file.tree):
+    for use in file.names.found[ast.Name]:
         if not isinstance(use, ast.Name) or use.id not in bound:
             continue
         around = list(file.ancestors(use))

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterable
 
-_FOLDER = re.compile(r"(?:^|/)(?:unit_?|integration_?)?tests?(?:_\w+)?/", re.IGNORECASE)
-_FILE = re.compile(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
+from jumar.port.patterns import lazy_pattern
+
+_FOLDER = lazy_pattern(r"(?:^|/)(?:unit_?|integration_?)?tests?(?:_\w+)?/", re.IGNORECASE)
+_FILE = lazy_pattern(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
 _TOOLS = frozenset({"pytest", "unittest"})
 
 

@@ -7,11 +7,12 @@ import ast
 import re
 
 from jumar.port.cuda_packages import PACKAGES, Facts, Package
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Severity, Words
 
 NAMED_FOR_CUDA = "JP626"
-_NAMED_FOR_CUDA = re.compile(r"_cuda(?:_|$)|^cuda(?:_(?:ext|lib|kernel|op)s?)?$")
-_CUDA_SUFFIX = re.compile(r"-cu(?:da)?\d+\w*$")
+_NAMED_FOR_CUDA = lazy_pattern(r"_cuda(?:_|$)|^cuda(?:_(?:ext|lib|kernel|op)s?)?$")
+_CUDA_SUFFIX = lazy_pattern(r"-cu(?:da)?\d+\w*$")
 
 
 def imported(node: ast.AST) -> list[str]:

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jumar.port.packages import BY_DISTRIBUTION, plain
+from jumar.port.patterns import lazy_pattern
 from jumar.port.scan import FileKind, Found
 from jumar.port.versions import Newest, latest, newest
 
 _MANIFESTS = frozenset({"pyproject.toml", "setup.cfg", "setup.py"})
 _NAMES = "|".join(re.escape(name).replace(r"\-", "[-_.]") for name in BY_DISTRIBUTION)
-_REQUIREMENT = re.compile(
+_REQUIREMENT = lazy_pattern(
     rf"(?:^[ \t]*(?:-[ \t]*)?|[\"'])(?P<name>{_NAMES})(?![\w.-])(?:\[[^\]]*\])?"
     r"(?:[ \t]*=[ \t]*[\"'](?P<poetry>[^\"']*)|(?P<versions>[^\"';#@\n\]]*))",
     re.IGNORECASE | re.MULTILINE,

@@ -3,7 +3,6 @@
 Modules are parsed only when a name is followed into them, and only their top level is read."""
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from jumar.port.homes import Home, Homes, at, folder_of, tops, upwards
 from jumar.port.names import Bound, import_base
 from jumar.port.own_modules import OwnModules
 from jumar.port.parsing import parse
+from jumar.port.patterns import lazy_pattern
 from jumar.port.source import Undecodable, read
 from jumar.port.versions import Newest
 
@@ -26,13 +26,13 @@ MAX_KEPT_TREES = 60
 _MAX_KEPT_BYTES = 4_000_000
 """Python text whose surfaces are kept; their definitions take about 30 times as much memory."""
 
-_LIGHTNING = re.compile(
+_LIGHTNING = lazy_pattern(
     rb"\b(?:import|from)[ \t]+(?:pytorch_)?lightning|[\"'](?:pytorch_)?lightning\."
 )
-_SET_ON_CUDA = re.compile(
+_SET_ON_CUDA = lazy_pattern(
     rb"\btorch\.cuda\.(\w+)[ \t]*=[^=]|\bsetattr\(\s*torch\.cuda\s*,\s*[\"'](\w+)"
 )
-_BACKEND = re.compile(rb"(?:[\"'.]|--)([A-Za-z_-]*backend)\b(?!\(|[\"']\]\s*=[^=])")
+_BACKEND = lazy_pattern(rb"(?:[\"'.]|--)([A-Za-z_-]*backend)\b(?!\(|[\"']\]\s*=[^=])")
 """A setting by its name in a string or as an attribute, unless it is only written."""
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from jumar.port import (
@@ -57,7 +58,12 @@ _ABOUT_KERNELS = frozenset({"JP702", "JP703", "JP704", "JP801", "JP802", "JP803"
 _REPLACING = frozenset({"JP303", "JP631"})
 """Rules that replace the imports of CUDA-only packages."""
 _FEATURE = "JP632"
-_ALWAYS = frozenset({ast.Call, ast.Attribute, ast.ImportFrom, ast.Import})
+_WORD = re.compile(r"\w+")
+_ALWAYS = frozenset(
+    {ast.Call, ast.Attribute, ast.Name, ast.ImportFrom, ast.Import, ast.If, ast.IfExp, ast.Assert}
+    | {ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef}
+)
+"""Kinds of nodes that others than rules ask for: one walk finds all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +134,18 @@ def _open(
 
 def _rules_for(text: str, options: Options) -> tuple[Rule, ...]:
     rules, traces = _wanted_rules(options)
-    absent = {trace for trace in traces if trace not in text}
+    # Searching a long text for each trace takes time; its words, each once, are far shorter.
+    words = " ".join(set(_WORD.findall(text)))
+    absent = {t for t, word in traces if word not in words or (word != t and t not in text)}
     return tuple(rule for rule in rules if not absent.issuperset(rule.traces))
 
 
 @cache
-def _wanted_rules(options: Options) -> tuple[tuple[Rule, ...], frozenset[str]]:
-    """The rules that a run uses and their traces, each once: searching a long text takes time."""
+def _wanted_rules(options: Options) -> tuple[tuple[Rule, ...], tuple[tuple[str, str], ...]]:
+    """The rules that a run uses, and their traces, each once and with its longest word."""
     rules = tuple(rule for rule in (*RULES, *own_rules(options)) if options.wants(rule.code))
-    return rules, frozenset(trace for rule in rules for trace in rule.traces)
+    traces = {trace for rule in rules for trace in rule.traces}
+    return rules, tuple((t, max(_WORD.findall(t), key=len, default="")) for t in traces)
 
 
 def _port(
@@ -275,14 +284,17 @@ def _ask(file: PythonFile, rules: tuple[Rule, ...]) -> Iterator[tuple[str, Propo
     }
     for rule in rules:
         code, check = rule.code, rule.check
-        nodes = torch_names if rule.torch_names_only else file.names.found
-        for kind in rule.nodes:
-            for node in nodes[kind]:
-                try:
-                    for outcome in check(node, file):
-                        yield code, outcome
-                except Unplaced:
-                    yield "JP004", file_remarks.unplaced(file, node)
+        if rule.chosen is not None:
+            nodes = (node for node in rule.chosen(file) if isinstance(node, rule.nodes))
+        else:
+            found = torch_names if rule.torch_names_only else file.names.found
+            nodes = chain.from_iterable(found[kind] for kind in rule.nodes)
+        for node in nodes:
+            try:
+                for outcome in check(node, file):
+                    yield code, outcome
+            except Unplaced:
+                yield "JP004", file_remarks.unplaced(file, node)
 
 
 def finding(source: Source, code: str, remark: Remark) -> Finding:

@@ -3,7 +3,6 @@
 If an earlier run wrote the same source with the same options into the same folder, and nothing has
 changed since on either side, the run ends after checking the files' times."""
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.errors import BadInput
-from jumar.port import projectfile, write
+from jumar.port import projectfile
 from jumar.port.options import Options
+from jumar.port.pause import PausedCollection
 from jumar.port.scan import REPORT_FOLDER, Found, scan
 
 if TYPE_CHECKING:
@@ -87,17 +87,21 @@ def port_repository(
     started = time.perf_counter()
     found = scan(source, options.exclude)
     asked, options = options, _with_project_file(source, options)
+    reports, key = report_dir, ""
+    # Imported here and below: a check writes nothing, and reusing a result needs no rules.
     if target.folder is not None:
+        from jumar.port import write
+
         write.check_target(source, target.folder)
-    key = _key(source, options, found)
-    reports = report_dir or (target.folder / REPORT_FOLDER if target.folder is not None else None)
-    if target.folder is not None and report_dir is None and witness is None:
-        earlier = _reused(target.folder, key, started)
-        if earlier is not None:
-            return earlier
-    # Imported here: reusing a result needs neither rules nor reports.
-    from jumar.port.report.summary import make
-    from jumar.port.tree import port_tree
+        reports = report_dir or target.folder / REPORT_FOLDER
+        key = _key(source, options, found)
+        if report_dir is None and witness is None:
+            earlier = _reused(target.folder, key, started)
+            if earlier is not None:
+                return earlier
+    with PausedCollection():
+        from jumar.port.report.summary import make
+        from jumar.port.tree import port_tree
 
     result = _adapted(port_tree(source, options, progress=progress))
     seconds = time.perf_counter() - started
@@ -173,8 +177,12 @@ def _write(
     report_dir: Path | None,
     key: str,
 ) -> None:
-    manifest: dict[str, Any] = {"key": key, "source": str(result.root.resolve())}
+    if target.folder is None and not target.in_place and reports is None:
+        return
+    from jumar.port import write
+
     if target.folder is not None:
+        manifest: dict[str, Any] = {"key": key, "source": str(result.root.resolve())}
         inside = list(_report_files(report))
         write.write_tree(result, target.folder, inside if report_dir is None else [], manifest)
         if report_dir is not None:
@@ -200,6 +208,8 @@ def _report_files(report: "Report") -> Iterator[tuple[str, str]]:
 
 
 def _key(source: Path, options: Options, found: list[Found]) -> str:
+    import hashlib
+
     digest = hashlib.sha256(f"{RULES_EDITION} {source.resolve()} {options!r}".encode())
     for one in found:
         digest.update(
@@ -209,6 +219,8 @@ def _key(source: Path, options: Options, found: list[Found]) -> str:
 
 
 def _reused(folder: Path, key: str, started: float) -> Outcome | None:
+    from jumar.port import write
+
     manifest = write.read_manifest(folder / REPORT_FOLDER)
     if manifest is None or manifest.get("key") != key:
         return None

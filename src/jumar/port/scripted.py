@@ -12,7 +12,7 @@ def left_alone(file: PythonFile) -> list[tuple[int, int]]:
     """The spans of such functions, where the port would use the device of the whole file."""
     if file.options.npu_only or "jit" not in file.source.text:
         return []
-    nodes = (n for kind in (ast.Attribute, ast.Name) for n in file.names.found.get(kind, ()))
+    nodes = (n for kind in (ast.Attribute, ast.Name) for n in file.torch_nodes(kind))
     return [
         file.span(function)
         for node in nodes

@@ -1,16 +1,16 @@
 """Submodules that are not checked out are reported: their code could not be ported."""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.port.files.lines import LineEdits, numbered
 from jumar.port.options import Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import FileResult, Kind, Words
 
 CODE = "JP007"
 _LIST = ".gitmodules"
-_PATH = re.compile(r"^\s*path\s*=\s*(?P<path>\S.*?)/?\s*$")
+_PATH = lazy_pattern(r"^\s*path\s*=\s*(?P<path>\S.*?)/?\s*$")
 
 
 def missing(root: Path, paths: Iterable[str], options: Options) -> list[FileResult]:

@@ -13,11 +13,12 @@ from typing import Protocol
 from jumar.port import helpers, old_torch, pins, submodules, unneeded
 from jumar.port.one import port_file
 from jumar.port.options import Options
+from jumar.port.pause import PausedCollection
 from jumar.port.project import Project
 from jumar.port.records import FileResult
 from jumar.port.scan import FileKind, Found, scan
 
-PARALLEL_BYTES = 400_000
+PARALLEL_BYTES = 1_500_000
 """Below this much Python, starting processes costs more than it saves."""
 _CHUNK_BYTES = 100_000
 Progress = Callable[[int, int], None]
@@ -76,27 +77,13 @@ def _in_this_process(
     root: Path, work: list[Found], options: Options, project: Project, tell: Progress
 ) -> list[FileResult]:
     results: list[FileResult] = []
-    with _PausedCollection():
+    with PausedCollection():
         for done, found in enumerate(work, start=1):
             result = port_file(root, found, options, project)
             if result is not None:
                 results.append(result)
             tell(done, len(work))
     return results
-
-
-class _PausedCollection:
-    """Syntax trees have no cycles worth collecting; the collector would visit them all again."""
-
-    def __enter__(self) -> None:
-        self._was_on = gc.isenabled()
-        gc.disable()
-
-    def __exit__(self, *_: object) -> None:
-        # Those that the project keeps are not visited later either, nor at the end of the process.
-        gc.freeze()
-        if self._was_on:
-            gc.enable()
 
 
 def _in_processes(

@@ -1,12 +1,13 @@
 """The newest version that a requirement allows: `==0.7.0`, `>=0.5,<0.8`, `~=0.4`, `^0.12`."""
 
-import re
 from dataclasses import dataclass
+
+from jumar.port.patterns import lazy_pattern
 
 Version = tuple[int, ...]
 
-_RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)")
-_CLAUSE = re.compile(r"(?P<how>[=~<>!]==?|[<>^~=])\s*(?P<version>v?\d[\w.*+!-]*)")
+_RELEASE = lazy_pattern(r"v?(\d+(?:\.\d+)*)")
+_CLAUSE = lazy_pattern(r"(?P<how>[=~<>!]==?|[<>^~=])\s*(?P<version>v?\d[\w.*+!-]*)")
 
 
 @dataclass(frozen=True, slots=True)

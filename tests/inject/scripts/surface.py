@@ -196,6 +196,20 @@ optimizer.clip_grad_norm_fused_(1.0)
 optimizer.step()
 assert torch.compile(layer)._orig_mod is layer
 
+# One optimizer for parameters of two devices groups them by the device that they show.
+spread = [torch.nn.Parameter(torch.ones(3, device=f"npu:{index}")) for index in (0, 1, 0)]
+for parameter in spread:
+    parameter.grad = torch.ones_like(parameter)
+torch.optim.AdamW(spread, 0.5, foreach=True).step()
+grouped = torch.utils._foreach_utils._group_tensors_by_device_and_dtype([spread], True)
+assert [places for _, places in grouped.values()] == [[0, 2], [1]]
+assert [str(device) for device, _ in grouped] == ["npu:0", "npu:1"]
+grouped = torch.utils._foreach_utils._group_tensors_by_device_and_dtype([spread[::2]], True)
+assert [(str(device), places) for (device, _), (_, places) in grouped.items()] == [
+    ("npu:0", [0, 1])
+]
+assert all(torch.equal(parameter.cpu(), spread[0].cpu()) for parameter in spread)
+
 # torch.accelerator, which portable code uses
 with torch.accelerator.device_index(2):
     assert torch.accelerator.current_device_index() == torch.npu.current_device() == 2

@@ -13,15 +13,16 @@ from jumar.port.files import features
 from jumar.port.files.docker import CARDS_WORDS
 from jumar.port.files.lines import LineEdits, command, names_cuda, numbered, rewrite, still_cuda
 from jumar.port.options import Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Severity, Words
 from jumar.port.rules.jp111_lightning import ACCELERATOR_WORDS
 
 CODE = "JP503"
-_ENTRY = re.compile(
+_ENTRY = lazy_pattern(
     r"(?P<head>(?:^|[\s{,\[-])(?P<q>[\"']?)(?P<key>[A-Za-z_][\w.-]*)(?P=q)\s*[:=]\s*)"
     r"(?P<vq>[\"']?)(?P<value>cuda(?::\d+)?|nccl)(?P=vq)(?=\s*(?:[,}\]#;]|$))"
 )
-_VARIABLE = re.compile(
+_VARIABLE = lazy_pattern(
     r"^(?P<indent>\s*)(?P<q>[\"']?)(?P<name>"
     + "|".join(COUNTERPARTS)
     + r")(?P=q)(?P<rest>\s*[:=]\s*\S.*)$"
@@ -33,7 +34,7 @@ _CALLED = re.compile(
 _ACCELERATE = re.compile(r"(?P<head>^\s*[\"']?distributed_type[\"']?\s*:\s*[\"']?)MULTI_GPU\b")
 _LAUNCH = re.compile(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
 _AROUND = " \t{,[-"
-_COMMENT = re.compile(r"^\s*(?:#|//|;)")
+_COMMENT = lazy_pattern(r"^\s*(?:#|//|;)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _tell_of_tools(lines: list[tuple[int, str]], around: Surroundings, edits: Li
 
 
 _ASKED = {
-    re.compile(r"\s*-?\s*[\"']?nvidia\.com/gpu[\w.-]*[\"']?\s*:"): (
+    lazy_pattern(r"\s*-?\s*[\"']?nvidia\.com/gpu[\w.-]*[\"']?\s*:"): (
         "nvidia.com/gpu",
         Words("This requests GPUs from Kubernetes.", "此处向 Kubernetes 申请 GPU。"),
         Words(
@@ -101,8 +102,8 @@ _ASKED = {
             "请按设备插件的资源名申请 NPU，例如 huawei.com/Ascend910",
         ),
     ),
-    re.compile(r"\s*-?\s*(?:driver|runtime)\s*:\s*[\"']?nvidia\b"): ("nvidia", *CARDS_WORDS),
-    re.compile(r"\s*-?\s*[\"']?NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES)[\"']?\s*[:=]"): (
+    lazy_pattern(r"\s*-?\s*(?:driver|runtime)\s*:\s*[\"']?nvidia\b"): ("nvidia", *CARDS_WORDS),
+    lazy_pattern(r"\s*-?\s*[\"']?NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES)[\"']?\s*[:=]"): (
         "NVIDIA_VISIBLE_DEVICES",
         *CARDS_WORDS,
     ),
@@ -112,7 +113,7 @@ _ASKED = {
         *ACCELERATOR_WORDS,
     ),
 }
-_LIGHTNING = re.compile(r"^\s*accelerator\s*:\s*[\"']?(?:gpu|cuda)\b")
+_LIGHTNING = lazy_pattern(r"^\s*accelerator\s*:\s*[\"']?(?:gpu|cuda)\b")
 
 
 def _is_read(match: re.Match[str], around: Surroundings) -> bool:

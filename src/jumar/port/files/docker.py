@@ -4,23 +4,24 @@ import re
 
 from jumar.port.files.lines import LineEdits, numbered
 from jumar.port.files.shell import surroundings
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Severity, Words
 
 CODE = "JP508"
-_BASE = re.compile(
+_BASE = lazy_pattern(
     r"^\s*FROM(?::\s*|\s+)(?:--\S+\s+)?(?P<image>\S*(?:nvidia|cuda|cudnn)\S*)", re.IGNORECASE
 )
-_ARGUMENT = re.compile(
+_ARGUMENT = lazy_pattern(
     r"^\s*ARG\s+(?P<name>\w+)=[\"']?(?P<image>[^\s\"']*(?:nvidia|cuda|cudnn)[^\s\"']*)",
     re.IGNORECASE,
 )
-_FROM_ARGUMENT = re.compile(r"^\s*FROM\s+(?:--\S+\s+)?\S*\$\{?(?P<name>\w+)", re.MULTILINE)
+_FROM_ARGUMENT = lazy_pattern(r"^\s*FROM\s+(?:--\S+\s+)?\S*\$\{?(?P<name>\w+)", re.MULTILINE)
 
-_CARDS = re.compile(
+_CARDS = lazy_pattern(
     r"^\s*(?:ENV\s+|export\s+)?(?P<name>NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES))\b"
 )
-_RUN = re.compile(r"^\s*RUN\s+(?:--\S+\s+)*", re.IGNORECASE)
-_COG = re.compile(r"^\s*(?P<key>gpu\s*:\s*true|cuda\s*:\s*[\"']?\d)")
+_RUN = lazy_pattern(r"^\s*RUN\s+(?:--\S+\s+)*", re.IGNORECASE)
+_COG = lazy_pattern(r"^\s*(?P<key>gpu\s*:\s*true|cuda\s*:\s*[\"']?\d)")
 CARDS_WORDS = (
     Words("This passes NVIDIA cards to a container.", "此处为容器挂载 NVIDIA 卡。"),
     Words(

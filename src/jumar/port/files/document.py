@@ -4,27 +4,26 @@ Elsewhere, only a line that sets `CUDA_VISIBLE_DEVICES` is surely a command; com
 only reported. Prose, Python examples and output stay. Options such as `--device cuda` also stay if the code is portable: a reader with a
 GPU needs them; they are listed, with what to write for an NPU."""
 
-import re
-
 from jumar.port.files.lines import LineEdits, command, numbered, rewrite, split_lines, still_cuda
 from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Severity
 
 CODE = "JP505"
-_QUOTES = re.compile(r"^\s*(?:>\s*)+")
-_FENCE = re.compile(r"^[\s>]*(?P<fence>```+|~~~+)\s*\{?\.?(?P<kind>[\w+-]*)")
+_QUOTES = lazy_pattern(r"^\s*(?:>\s*)+")
+_FENCE = lazy_pattern(r"^[\s>]*(?P<fence>```+|~~~+)\s*\{?\.?(?P<kind>[\w+-]*)")
 _SHELLS = frozenset(
     {"", "bash", "sh", "shell", "console", "zsh", "shell-session", "bashrc", "commandline"}
 )
 _WINDOWS = frozenset({"powershell", "pwsh", "ps1", "bat", "batch", "cmd", "dos"})
 """Shells whose commands are reported but not changed: they set variables in another way."""
-_SPAN = re.compile(r"(?<!`)`(?P<command>[^`\n]+\s[^`\n]+)`(?!`)")
-_COMMAND = re.compile(
+_SPAN = lazy_pattern(r"(?<!`)`(?P<command>[^`\n]+\s[^`\n]+)`(?!`)")
+_COMMAND = lazy_pattern(
     r"^\s*(?:[$>%]\s+)?(?:[A-Z_]+=\S+\s+)*(?:python3?|torchrun|accelerate|deepspeed|bash|sh|nohup|export|"
     r"CUDA_VISIBLE_DEVICES=|-{1,2}\w|srun|horovodrun|mpirun)"
 )
-_QUOTED = re.compile(
+_QUOTED = lazy_pattern(
     r"^(?:\s{4,}|\s*>\s*)(?:\$\s+)?(?:export\s+)?CUDA_VISIBLE_DEVICES=[\d,\"']+(?:\s|$)"
 )
 """A command outside fences: in an indented or quoted block, and unlike prose."""

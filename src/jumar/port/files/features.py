@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from jumar.port.files.lines import LineEdits
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Severity
 from jumar.port.rules.jp632_gpu_feature import (
     BITSANDBYTES,
@@ -23,18 +24,18 @@ TRACES = rb"_8bit|_32bit|load_in_[48]bit|flash_attention_2"
 
 def _entry(key: str, value: str) -> re.Pattern[str]:
     """`key: value`, `"key": "value"`, `key=value` and `--key value`."""
-    return re.compile(rf"(?<![\w-])(?:--)?[\"']?{key}[\"']?(?:\s*[:=]\s*|\s+)[\"']?(?:{value})\b")
+    return lazy_pattern(rf"(?<![\w-])(?:--)?[\"']?{key}[\"']?(?:\s*[:=]\s*|\s+)[\"']?(?:{value})\b")
 
 
 _LOAD_IN = (f"{BITSANDBYTES}: load_in", QUANTISED, Severity.LIMIT)
 _FEATURES = {
     _entry("optim", OPTIMISERS): (f"{BITSANDBYTES}: optim", OPTIMISER, Severity.WORK),
     _entry("load_in_[48]bit", "[Tt]rue"): _LOAD_IN,
-    re.compile(r"(?<!\S)--load_in_[48]bit(?!\s*[=\w])"): _LOAD_IN,
+    lazy_pattern(r"(?<!\S)--load_in_[48]bit(?!\s*[=\w])"): _LOAD_IN,
     _entry("attn_implementation", FLASH_NAME): (FLASH_NAME, FLASH, Severity.LIMIT),
     _entry("use_flash_attention_2", "[Tt]rue"): (FLASH_NAME, FLASH, Severity.LIMIT),
 }
-_ANY = re.compile(r"bit|flash_attention_2|paged_lion")
+_ANY = lazy_pattern(r"bit|flash_attention_2|paged_lion")
 """What each of them contains; most lines of long files contain none."""
 
 

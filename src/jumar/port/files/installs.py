@@ -1,29 +1,29 @@
 """Commands that install CUDA builds: pip, uv, conda. Each package gets its own advice."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 from jumar.port.distributions import OTHER_BUILD, TORCH_BUILD, Tied, is_torch, tied
 from jumar.port.files.lines import LineEdits
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Severity
 
-_INSTALL = re.compile(
+_INSTALL = lazy_pattern(
     r"\b(?:conda|mamba|micromamba|pip3?|uv\s+add)\s(?:[^|;&#]*\s)?(?:(?<=add\s)|install\s|create\s)"
     r"(?P<what>[^|;&#]*)"
 )
-_BY_FUNCTION = re.compile(
+_BY_FUNCTION = lazy_pattern(
     r"^\s*\w+\s+(?P<what>[^|;&#]*--(?:extra-)?index-url[ =][\"']?\S*/whl/(?:\w+/)?cu\d+[^|;&#]*)"
 )
 """A function of the script that calls pip: `install_quietly torch --index-url …/whl/cu128`."""
-_FOR_CUDA = re.compile(
+_FOR_CUDA = lazy_pattern(
     r"/whl/(?:\w+/)?cu\d+|\bnvidia\.com/|(?<!\S)(?:-c|--channel)[ =][\"']?nvidia(?![\w-])"
 )
-_TAKES_VALUE = re.compile(
+_TAKES_VALUE = lazy_pattern(
     r"-[a-z]|--(?:[\w-]*url|find-links|channel|requirement|constraint|target|name|file|python)"
 )
 _SWITCHES = frozenset({"-U", "-q", "-y", "-v", "-e"})
 """Options of one letter that take no value, or a requirement."""
-_EXTRA = re.compile(r"[\w.-]+\[(?P<names>[\w,.-]+)\]")
+_EXTRA = lazy_pattern(r"[\w.-]+\[(?P<names>[\w,.-]+)\]")
 
 
 def report(

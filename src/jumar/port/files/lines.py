@@ -17,30 +17,31 @@ from jumar.port.environment import (
 )
 from jumar.port.files.words import end_of_word
 from jumar.port.options import Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 
 _NAMES = "|".join(COUNTERPARTS)
-_VARIABLE = re.compile(rf"(?P<flag>(?<!\S)(?:-e|--env)[ =])?(?<![\w$\"'{{])(?P<name>{_NAMES})=")
-_PUT_ASIDE = re.compile(
+_VARIABLE = lazy_pattern(rf"(?P<flag>(?<!\S)(?:-e|--env)[ =])?(?<![\w$\"'{{])(?P<name>{_NAMES})=")
+_PUT_ASIDE = lazy_pattern(
     rf"(?P<head>(?<!\S)[A-Za-z_]\w*=[\"'])(?P<name>{_NAMES})=(?P<value>[^\s\"';&|)`]*)(?=[\s\"'])"
 )
 """Stored in a variable for a later command: `cards="CUDA_VISIBLE_DEVICES=$1"`."""
-_REFERENCE = re.compile(rf"\$\{{?(?P<name>{_NAMES})\b")
-_WITH_DEFAULT = re.compile(rf"(?<!:-)\$\{{(?P<name>{_NAMES}):?-[^{{}}]*\}}")
+_REFERENCE = lazy_pattern(rf"\$\{{?(?P<name>{_NAMES})\b")
+_WITH_DEFAULT = lazy_pattern(rf"(?<!:-)\$\{{(?P<name>{_NAMES}):?-[^{{}}]*\}}")
 """A variable that may be set from outside: `${CUDA_VISIBLE_DEVICES:-0}`."""
-_EXPORT = re.compile(rf"(?P<head>^\s*export\s+(?:\w+\s+)*?)(?P<name>{_NAMES})(?=\s|;|$)(?!\s*=)")
-_DECLARES = re.compile(
+_EXPORT = lazy_pattern(rf"(?P<head>^\s*export\s+(?:\w+\s+)*?)(?P<name>{_NAMES})(?=\s|;|$)(?!\s*=)")
+_DECLARES = lazy_pattern(
     r"(?P<word>\b(?:export|declare(?:\s+-\w+)*|typeset|local|readonly)\s+)[^;&|]*$"
 )
-_TAKES_WORDS = re.compile(r"(?:^|[\s;&|(])env\s[^;&|]*$")
+_TAKES_WORDS = lazy_pattern(r"(?:^|[\s;&|(])env\s[^;&|]*$")
 """The shell expands all words of `env A=$(x) B=$A` before it sets the first."""
 _DEVICE_VALUE = r"(?P<value>cuda(?::\d+(?:[ ,]cuda:\d+)*)?|nccl)"
-_OPTION = re.compile(
+_OPTION = lazy_pattern(
     r"(?<![\w/])(?P<option>--?[A-Za-z][\w.-]*|\+?[A-Za-z_][\w.]*(?==))(?P<joint>[= ]|\s+)"
     r"(?P<quote>[\"']?)(?P<default>\$\{\w+:?[-=])?"
     rf"{_DEVICE_VALUE}(?(default)\}})(?P=quote)(?![\w./:-])"
 )
-_BUILDS = re.compile(
+_BUILDS = lazy_pattern(
     r"(?:^|[\s;&|(!])(?:cmake|make|ninja|meson|bazel|nvcc|configure|(?:docker|podman)(?:\s+\w+)*\s+build)\s"
 )
 _ASKS = "import torch; print({})"
@@ -51,10 +52,10 @@ _OF_THIS_MACHINE = {
     "nccl": _ASKS.format(f"torch.distributed.get_default_backend_for_device({_ACCELERATOR})"),
 }
 _ON_NPU = {"cuda": "npu", "nccl": "hccl"}
-_ASKS_PYTHON = re.compile(r"\s-c\s+[\"'].*\bimport torch\b")
-_OF_TORCH = re.compile(r"\btorch\.cuda\.(?=(?:device_count|is_available)\(\))")
+_ASKS_PYTHON = lazy_pattern(r"\s-c\s+[\"'].*\bimport torch\b")
+_OF_TORCH = lazy_pattern(r"\btorch\.cuda\.(?=(?:device_count|is_available)\(\))")
 """What `python -c 'import torch; print(torch.cuda.device_count())'` asks."""
-_NCCL = re.compile(r"(?<![\w$\"'{])(?P<name>(?:TORCH_)?NCCL_[A-Z0-9_]+)=")
+_NCCL = lazy_pattern(r"(?<![\w$\"'{])(?P<name>(?:TORCH_)?NCCL_[A-Z0-9_]+)=")
 
 
 @dataclass(slots=True)

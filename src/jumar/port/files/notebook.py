@@ -14,6 +14,7 @@ from jumar.port.files.lines import LineEdits, asked, command, numbered, still_cu
 from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
 from jumar.port.parsing import parse
+from jumar.port.patterns import lazy_pattern
 from jumar.port.project import Project
 from jumar.port.python import PortedText, port_text
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
@@ -21,19 +22,19 @@ from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
 CODE = "JP504"
 _SEAM = "# jumar-cell-seam\n"
 _MAGIC = "#jumar-magic "
-_COMMAND = re.compile(r"\s*(?:[\w, ]+=\s*)?!(?!=)")
-_RUN = re.compile(r"\s*%run\s")
-_SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|shell|system|script\s+(?:ba|z)?sh)\b")
-_CODE_CELL = re.compile(r"\s*%%(?:time|timeit|capture|prun|memit|mprun|snakeviz)\b")
-_VARIABLE = re.compile(
+_COMMAND = lazy_pattern(r"\s*(?:[\w, ]+=\s*)?!(?!=)")
+_RUN = lazy_pattern(r"\s*%run\s")
+_SHELL_CELL = lazy_pattern(r"\s*%%(?:bash|sh|shell|system|script\s+(?:ba|z)?sh)\b")
+_CODE_CELL = lazy_pattern(r"\s*%%(?:time|timeit|capture|prun|memit|mprun|snakeviz)\b")
+_VARIABLE = lazy_pattern(
     rf"(?P<head>\s*%(?:set_)?env\s+)(?P<name>{'|'.join(COUNTERPARTS)})(?P<value>[ =].*?)(?P<end>\s*)$"
 )
-_CUDA = re.compile(r"cuda|nvidia", re.IGNORECASE)
-_LOOKS_LIKE_CODE = re.compile(
+_CUDA = lazy_pattern(r"cuda|nvidia", re.IGNORECASE)
+_LOOKS_LIKE_CODE = lazy_pattern(
     r"\.cuda\b|[\"']cuda|\b(?:import|def|with|torch)\b|\w\s*=\s*[\w\"'(\[]|\w\(|[A-Z_]+=\S",
 )
-_SOURCE = re.compile(r"(?<!\\)\"source\"\s*:\s*")
-_LIST = re.compile(r"\[(?P<lead>\s*)\".*\"(?P<tail>\s*)\]", re.DOTALL)
+_SOURCE = lazy_pattern(r"(?<!\\)\"source\"\s*:\s*")
+_LIST = lazy_pattern(r"\[(?P<lead>\s*)\".*\"(?P<tail>\s*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,19 @@ Lists for pip and conda, `pyproject.toml` and `setup.cfg`; `setup.py` is Python
 (`rules/jp506_setup_requirements.py`).
 Optional requirements are only notes."""
 
-import configparser
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumar.port.distributions import CODE, Tied, tied
 from jumar.port.files.lines import LineEdits, numbered
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Kind
 
-_CONDA = re.compile(
+if TYPE_CHECKING:
+    from configparser import RawConfigParser
+
+_CONDA = lazy_pattern(
     r"^dependencies:[ \t]*(?:#.*)?\r?\n\s*-[ \t]*(?=\S)(?!(?!pip:)\w+:\s)", re.MULTILINE
 )
 
@@ -35,6 +37,9 @@ def findings(text: str) -> LineEdits:
 
 def of_project(text: str) -> LineEdits:
     """Report the requirements of a `pyproject.toml` that need a different choice."""
+    # Here and below: few repositories have such a file.
+    import tomllib
+
     try:
         asked = list(_asked_by_project(tomllib.loads(text)))
     except (tomllib.TOMLDecodeError, AttributeError, TypeError):
@@ -45,6 +50,8 @@ def of_project(text: str) -> LineEdits:
 
 def of_setup(text: str) -> LineEdits:
     """Report the requirements of a `setup.cfg` that need a different choice."""
+    import configparser
+
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(text)
@@ -87,7 +94,7 @@ def _asked_by_project(document: dict[str, Any]) -> Iterator[tuple[re.Pattern[str
 
 
 def _asked_by_setup(
-    parser: configparser.RawConfigParser,
+    parser: "RawConfigParser",
 ) -> Iterator[tuple[re.Pattern[str], Tied]]:
     extras = parser.items("options.extras_require") if "options.extras_require" in parser else ()
     for optional, several in (

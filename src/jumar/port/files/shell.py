@@ -23,36 +23,41 @@ from jumar.port.files.lines import (
 )
 from jumar.port.files.words import kept_literally
 from jumar.port.options import Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Severity, Words
 from jumar.port.rules.jp111_lightning import ACCELERATOR_WORDS
 
 CODE = "JP502"
 _START = r"(?:^\s*[!$>]?\s*|[;&|(`]\s*|\bwatch\s+(?:-\S+\s+)*)"
 """Where a command starts in a line."""
-_SMI = re.compile(rf"{_START}nvidia-smi\b")
-_GRES = re.compile(
+_SMI = lazy_pattern(rf"{_START}nvidia-smi\b")
+_GRES = lazy_pattern(
     r"^#SBATCH\s.*--(?:gres|gpus)\S*[= ]\S*(?:gpu|\d)"
     r"|(?<!\S)--gres[= ]gpu\b|\b(?:srun|sbatch|salloc)\b.*\s--gpus[\w-]*[= ]\d"
 )
-_ALLOTTED = re.compile(rf"\$(?:{{(?:{SLURM_GPUS.pattern})}}|(?:{SLURM_GPUS.pattern})\b)")
+_ALLOTTED = lazy_pattern(rf"\$(?:{{(?:{SLURM_GPUS.pattern})}}|(?:{SLURM_GPUS.pattern})\b)")
 """Not if the script has a default for when it is not set: `${SLURM_GPUS_ON_NODE:-8}`."""
-_LSF = re.compile(r"\bbsub\b.*\s-gpu\s")
-_MODULE = re.compile(r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE)
-_CONTAINER = re.compile(
+_LSF = lazy_pattern(r"\bbsub\b.*\s-gpu\s")
+_MODULE = lazy_pattern(
+    r"^\s*(?:module|ml)\s+(?:load|add)\s.*\b(?:cuda|cudnn|nccl)\b", re.IGNORECASE
+)
+_CONTAINER = lazy_pattern(
     r"\bnvidia-docker\s+run\b|=[\"']?nvidia-docker\b|^\s*\w+=[\"'][^\"']*--gpus[= ]"
     r"|\b(?:docker|podman)\s+(?:container\s+)?(?:run|create)\b.*--(?:gpus|runtime[= ]nvidia)\b"
 )
-_IMAGE = re.compile(
+_IMAGE = lazy_pattern(
     r"^\s*(?:(?:export|readonly|local)\s+)?\w+=[\"']?(?:\S*\bnvcr\.io/|\S*\bnvidia/cuda:"
     r"|[\w./-]+:[\w.-]*cuda|\S*-cuda\S*-cudnn)"
 )
 """An image in a variable of its own."""
-_APPTAINER = re.compile(r"\b(?:apptainer|singularity)\s.*\s--nv(?:ccli)?\b")
-_TRACER = re.compile(rf"{_START}(?:nsys\s+(?:profile|launch|start)|ncu)\s")
-_ENGINE = re.compile(rf"{_START}trtexec\s")
-_LIGHTNING = re.compile(r"\b(?:lightning|fabric)\s+run\b.*\s--accelerator[= ][\"']?(?:cuda|gpu)\b")
-_RAY = re.compile(r"\bray\s+start\b.*\s--num-gpus\b(?![= ]0\b)")
-_PROSE = re.compile(r"^\s*(?:#|echo\b|printf\b)")
+_APPTAINER = lazy_pattern(r"\b(?:apptainer|singularity)\s.*\s--nv(?:ccli)?\b")
+_TRACER = lazy_pattern(rf"{_START}(?:nsys\s+(?:profile|launch|start)|ncu)\s")
+_ENGINE = lazy_pattern(rf"{_START}trtexec\s")
+_LIGHTNING = lazy_pattern(
+    r"\b(?:lightning|fabric)\s+run\b.*\s--accelerator[= ][\"']?(?:cuda|gpu)\b"
+)
+_RAY = lazy_pattern(r"\bray\s+start\b.*\s--num-gpus\b(?![= ]0\b)")
+_PROSE = lazy_pattern(r"^\s*(?:#|echo\b|printf\b)")
 
 
 def port(text: str, options: Options) -> tuple[str, LineEdits]:

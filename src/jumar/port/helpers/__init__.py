@@ -2,7 +2,7 @@
 
 They are read as text: jumar itself does not need torch."""
 
-from importlib import resources
+from pathlib import Path
 
 DEVICE = "torch_device"
 ATTENTION = "torch_attention"
@@ -11,4 +11,4 @@ HELPERS = (DEVICE, ATTENTION)
 
 def text(module: str) -> str:
     """The source of a helper module."""
-    return (resources.files(__name__) / f"{module}.py").read_text("utf-8")
+    return Path(__file__).with_name(f"{module}.py").read_text("utf-8")

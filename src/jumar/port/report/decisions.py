@@ -3,16 +3,16 @@
 Whether to replace a package is one decision, however many files import it, requirement lists name it
 and documents install it. Places in tests are kept apart."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jumar.port.own_tests import is_test
 from jumar.port.packages import of_distribution, package_of
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import WHOLE_FILE, Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.rules import titles
 
-_ABOUT_ONE_API = re.compile(r"JP(?:8\d\d|2\d\d)")
+_ABOUT_ONE_API = lazy_pattern(r"JP(?:8\d\d|2\d\d)")
 """Rules whose findings share their advice but are each about the API that they name."""
 _SEVERITIES = (Severity.WORK, Severity.LIMIT, Severity.INFO)
 _EFFORTS = (Effort.REWRITE, Effort.HOURS, Effort.MINUTES, Effort.NONE)

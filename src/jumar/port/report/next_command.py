@@ -5,10 +5,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-_TRAINS = re.compile(rb"\.backward\(|\bTrainer\(|\.fit\(")
-_BY_NAME = re.compile(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
-_TEST = re.compile(r"(^|/)(tests?/|test_|conftest)")
-_FROM_ITS_FOLDER = re.compile(rb"sys\.path\.(?:append|insert)\([^)\n]*[\"']\.\.[/\"']")
+from jumar.port.patterns import lazy_pattern
+
+_TRAINS = lazy_pattern(rb"\.backward\(|\bTrainer\(|\.fit\(")
+_BY_NAME = lazy_pattern(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
+_TEST = lazy_pattern(r"(^|/)(tests?/|test_|conftest)")
+_FROM_ITS_FOLDER = lazy_pattern(rb"sys\.path\.(?:append|insert)\([^)\n]*[\"']\.\.[/\"']")
 """A script that finds its packages by a path relative to the current folder."""
 _MOST_READ = 40
 _UNKNOWN = ("python", "YOUR_TRAINING_SCRIPT.py")

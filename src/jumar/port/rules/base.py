@@ -21,3 +21,5 @@ class Rule:
     check: Callable[[ast.AST, PythonFile], Outcomes]
     torch_names_only: bool = False
     """Check only attributes and names that refer to something in torch."""
+    chosen: Callable[[PythonFile], Iterable[ast.AST]] | None = None
+    """Where only a few nodes of these kinds matter: those, found once for all who ask."""

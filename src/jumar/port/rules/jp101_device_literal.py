@@ -38,4 +38,5 @@ RULE = Rule(
     (ast.Constant, ast.JoinedStr),
     ("cuda", "gpu:"),
     check,
+    chosen=literals.spelled,
 )

@@ -151,4 +151,5 @@ RULE = Rule(
     (ast.Constant, ast.JoinedStr),
     ("cuda",),
     check,
+    chosen=literals.spelled,
 )

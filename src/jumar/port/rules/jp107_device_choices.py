@@ -29,4 +29,11 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         yield file.change(found.node, file.insert(end, f", {quote}npu{quote}"))
 
 
-RULE = Rule("JP107", Words("device choices", "可选设备列表"), (ast.Constant,), ("cuda",), check)
+RULE = Rule(
+    "JP107",
+    Words("device choices", "可选设备列表"),
+    (ast.Constant,),
+    ("cuda",),
+    check,
+    chosen=literals.spelled,
+)

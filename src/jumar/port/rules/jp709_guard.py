@@ -74,4 +74,5 @@ RULE = Rule(
     (ast.Attribute, ast.Name, ast.Constant),
     ("cuda",),
     check,
+    chosen=kept,
 )

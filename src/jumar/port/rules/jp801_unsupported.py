@@ -124,7 +124,7 @@ def _is_for_asking(tuple_of_types: ast.AST, file: PythonFile) -> bool:
     home = file.scope(target).find(target.id)
     uses = [
         file.parent(n)
-        for n in ast.walk(file.tree)
+        for n in file.names.found[ast.Name]
         if isinstance(n, ast.Name)
         and n.id == target.id
         and isinstance(n.ctx, ast.Load)

@@ -13,7 +13,7 @@ from torch.optim import optimizer as _optimizer
 
 from torch_npu._sim import tensor as device_tensor
 from torch_npu._sim.place import WRAPPED
-from torch_npu._sim.tensor import find_class
+from torch_npu._sim.tensor import TAGGED, find_class
 
 # The foreach versions of these round in a different order, in any dtype.
 _ROUND_OTHERWISE = frozenset(
@@ -30,6 +30,13 @@ def _group_by_shown_device(lists: Any, with_indices: bool = False) -> Dict[_Key,
     if find_class(lists) is None:
         return _group(lists, with_indices)
     for (device, dtype), (columns, indices) in _group(lists, True).items():
+        kinds = set(map(type, columns[0]))
+        if len(kinds) == 1 and kinds <= TAGGED:
+            # As nearly always, all are on one device.
+            key = torch.device("npu", kinds.pop().npu_index), dtype
+            if key not in groups:
+                groups[key] = columns, indices
+                continue
         for row, position in enumerate(indices):
             cls = find_class([columns[0][row]])
             shown = torch.device("npu", cls.npu_index) if cls is not None else device
