@@ -97,6 +97,14 @@ def test_a_time_limit_ends_the_job(workshop: Workshop) -> None:
     assert json.loads(log_of(made).removeprefix("ready\n")) == {"why": "timed-out"}
 
 
+def test_who_leaves_before_the_launcher_sees_the_request_was_asked(workshop: Workshop) -> None:
+    # As a loop that looks for the file after every step may: the launcher hears of both at once.
+    command = """echo '{"why": "preempted"}' > $JUMAR_STOP_FILE; exit %d"""
+    assert workshop.run(command % 75)[1].state == AttemptState.PREEMPTED
+    assert workshop.run(command % 0)[1].state == AttemptState.SUCCEEDED
+    assert workshop.run(command % 3)[1].state == AttemptState.FAILED
+
+
 def test_a_job_that_ignores_the_request_is_killed_after_its_grace(workshop: Workshop) -> None:
     made = workshop.attempt("trap '' TERM; echo ready; while :; do sleep 0.1; done", grace=1)
     workshop.engine.start(made)
