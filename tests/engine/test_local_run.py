@@ -97,6 +97,27 @@ def test_a_time_limit_ends_the_job(workshop: Workshop) -> None:
     assert json.loads(log_of(made).removeprefix("ready\n")) == {"why": "timed-out"}
 
 
+def test_who_leaves_before_the_launcher_sees_the_request_was_asked(workshop: Workshop) -> None:
+    # As a loop that looks for the file after every step may: the launcher hears of both at once.
+    command = """echo '{"why": "preempted"}' > $JUMAR_STOP_FILE; exit %d"""
+    assert workshop.run(command % 75)[1].state == AttemptState.PREEMPTED
+    assert workshop.run(command % 0)[1].state == AttemptState.SUCCEEDED
+    assert workshop.run(command % 3)[1].state == AttemptState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("step", "saved", "came"), [(135, "x", True), (51, "x", False), (135, None, False)]
+)
+def test_what_a_library_saved_in_a_folder_of_its_own_is_progress(
+    workshop: Workshop, step: int, saved: str | None, came: bool
+) -> None:
+    told = {"counter": "out#0", "resumed": {"out#0": 51}, "step": step, "saved": saved}
+    words = shlex.quote(json.dumps(told))
+    to = "$JUMAR_JOB_DIR/steps"
+    _, seen = workshop.run(f"mkdir -p {to}; echo {words} > {to}/attempt-1.json; exit 75")
+    assert seen.advanced is came
+
+
 def test_a_job_that_ignores_the_request_is_killed_after_its_grace(workshop: Workshop) -> None:
     made = workshop.attempt("trap '' TERM; echo ready; while :; do sleep 0.1; done", grace=1)
     workshop.engine.start(made)

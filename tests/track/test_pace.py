@@ -141,3 +141,27 @@ def test_the_command_may_say_how_many_there_are() -> None:
     assert pace is not None
     assert (pace.total, pace.segments) == (90, 5)
     assert pace_of([(0.0, "hello")], "python x.py", asked_at=1.0) is None
+
+
+def bar(at: float, step: int, total: int) -> tuple[float, str]:
+    return at, f" {100 * step // total}%|###   | {step}/{total} [00:{int(at):02}<00:09,  4.0it/s]"
+
+
+def test_a_progress_bar_over_the_whole_training_counts_its_steps() -> None:
+    train = [bar(10 + step / 10, step, 1000) for step in range(201)]
+    # Evaluation has a bar of its own, several times over.
+    evaluate = [bar(20 + n, step, 25) for n in range(2) for step in (1, 25)]
+    lines = sorted(train + evaluate + [(15.0, "{'loss': '5.374', 'epoch': '0.1'}")])
+    found = pace_of(lines, "python train.py", asked_at=30.0)
+    assert found == Pace("steps", 200, 1000, 200.0)
+    # What it says before it begins is no epoch that was done.
+    told = [(9.0, "Num Epochs = 3"), *lines]
+    assert pace_of(told, "python train.py", asked_at=30.0) == found
+
+
+def test_bars_that_begin_anew_are_not_taken_for_the_whole_training() -> None:
+    lines = [bar(epoch * 5 + step / 10, step, 40) for epoch in range(3) for step in range(41)]
+    assert pace_of(lines, "python train.py", asked_at=20.0) is None
+    # Two that rise: which of them is the training?
+    two = [bar(step / 10, step, total) for total in (40, 50) for step in range(10)]
+    assert pace_of(two, "python train.py", asked_at=20.0) is None

@@ -73,7 +73,8 @@ def _followed(client: Client, job_id: str) -> tuple[list[tuple[float, str]], flo
     for event in client.follow(job_id):
         if isinstance(event, LogChunk):
             now = time.time()
-            *whole, rest = (rest + event.text).split("\n")
+            # A progress bar begins anew with a carriage return.
+            *whole, rest = (rest + event.text).replace("\r", "\n").split("\n")
             lines.extend((now, line) for line in whole)
     now = time.time()
     if rest:

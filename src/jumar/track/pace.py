@@ -16,6 +16,8 @@ _WHOLE = {
     "epochs": re.compile(r"--?(?:num_train_|num[-_]|max[-_])?epochs?[= ](\d{1,12})\b"),
     "steps": re.compile(r"--?(?:num_train_|num[-_]|max[-_])?(?:steps|iters)[= ](\d{1,12})\b"),
 }
+# A progress bar: `45%|####      | 45/100 [00:12<00:15, 3.7it/s]`, also without its percentage.
+_BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12})\s*\[\d\d:")
 _FEW = 10
 """Fewer units than this in a segment: one more or less is more than a tenth."""
 _UNSURE = 0.1
@@ -60,6 +62,8 @@ def pace_of(
     """The pace of a training that began at its beginning, by its lines and when each came; None where its log counts
     nothing. `asked_at`: when it was asked to end; None if it came to its end."""
     found = [pace for unit in _UNITS if (pace := _counted(unit, lines, command, asked_at))]
+    if all(pace.done <= 1 for pace in found):
+        found += [pace for pace in (_by_bar(lines, asked_at),) if pace]
     # One epoch alone was most likely cut: steps tell more.
     return next((pace for pace in found if pace.done > 1), found[-1] if found else None)
 
@@ -89,6 +93,28 @@ def _counted(
         done = _steps(firsts, asked_at)
         average = float(done)
     return Pace(unit, max(1, done), total, max(0.5, average))
+
+
+def _by_bar(lines: Sequence[tuple[float, str]], asked_at: float | None) -> Pace | None:
+    """By the bar that goes once over the whole training, as transformers' Trainer shows one. Those that begin anew
+    go over an epoch or an evaluation; which of several would be the right one cannot be told."""
+    bars: dict[str, list[_Count]] = {}
+    for index, (at, text) in enumerate(lines):
+        for match in _BAR.finditer(text):
+            shown = bars.setdefault(match[2], [])
+            # One that stands still is drawn again.
+            if not shown or shown[-1].number != int(match[1]):
+                shown.append(_Count(int(match[1]), match[2], at, index, False))
+    once = [one for one in bars.values() if _rises(one)]
+    if len(once) != 1 or once[0][-1].number < 1:
+        return None
+    done = _steps(once[0], asked_at)
+    total = int(once[0][0].total or 0)
+    return Pace("steps", max(1, min(done, total)), total, max(0.5, float(done)))
+
+
+def _rises(shown: Sequence[_Count]) -> bool:
+    return len(shown) > 1 and all(one.number < later.number for one, later in pairwise(shown))
 
 
 def _is_result(text: str, match: re.Match[str]) -> bool:

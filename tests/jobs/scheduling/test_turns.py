@@ -11,10 +11,20 @@ from hypothesis import strategies as st
 from tests.jobs.scheduling.test_whole_runs import Workload, workloads
 
 from jumar.jobs.scheduling.forecast import explain
+from jumar.jobs.scheduling.holes import LargerFirst
 from jumar.jobs.scheduling.records import place_of
-from jumar.jobs.scheduling.schedule import Pool, QueuedJob, RunningJob, decide
+from jumar.jobs.scheduling.schedule import (
+    CardRef,
+    Holdings,
+    Pass,
+    Pool,
+    QueuedJob,
+    RunningJob,
+    Start,
+    decide,
+)
 from jumar.jobs.scheduling.simulation import Fair, Moment, Work, simulate
-from jumar.jobs.scheduling.turns import DEFAULT_GROUP, FairLine, Member, Shares
+from jumar.jobs.scheduling.turns import DEFAULT_GROUP, FairLine, Member, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, EXPECTED_S, Owner, PastUse, use_now
 
 HOUR_S = 3600.0
@@ -447,6 +457,18 @@ def test_a_preemptible_job_starts_in_an_endless_stream_of_others() -> None:
     assert starts["j102"] < 72 * HOUR_S
 
 
+def all_asked(decided: Pass, turns: Turns) -> list[Start]:
+    """What a pass starts that goes through the whole line."""
+    starts: list[Start] = []
+    line = LargerFirst(decided, turns)
+    while (job := line.next(decided.fitting(turns.shapes))) is not None:
+        outcome = decided.offer(job)
+        if isinstance(outcome, Start):
+            starts.append(outcome)
+            line.changed()
+    return starts
+
+
 @many
 @given(workloads(limits=False), st.sets(st.integers(0, 13)), st.sets(st.integers(0, 13)))
 def test_where_nobody_fits_any_more_nobody_else_is_asked(
@@ -464,7 +486,9 @@ def test_where_nobody_fits_any_more_nobody_else_is_asked(
         turns = line.turns({}, Shares())
         limit = workload.user_limit
         decided = decide(turns, workload.pool, running, now=0.0, user_limit=limit)
-        assert decided == decide(tuple(turns), workload.pool, running, now=0.0, user_limit=limit)
+        slowly = Pass(Holdings(workload.pool, running, user_limit=limit), 0.0, running)
+        assert decided.starts == all_asked(slowly, turns)
+        assert decided.preempted == slowly.preempted
         for start in decided.starts:
             job = line.remove(start.job_id)
             ends_by = job.longest_s
@@ -477,3 +501,32 @@ def test_where_nobody_fits_any_more_nobody_else_is_asked(
                 )
             )
     assert line.turns({}, Shares()).shapes == {one.shape for one in line.turns({}, Shares())}
+
+
+TWO: Pool = {"npu": {"m": range(8), "n": range(8)}}
+HALF_OF_M = RunningJob("r", "zoe", "npu", tuple(CardRef("m", n) for n in range(4)), ends_by=7200.0)
+
+
+def started(*jobs: QueuedJob) -> dict[str, str]:
+    """Behind a head that needs both nodes: who starts, and on which node."""
+    line = FairLine()
+    for one in (replace(job(0, "zoe", 8), nodes=2), *jobs):
+        line.add(one)
+    turns = line.turns({}, Shares(), {"npu": "j0"})
+    decided = decide(turns, TWO, [HALF_OF_M], now=0.0, user_limit=None)
+    return {start.job_id: start.cards[0].node for start in decided.starts}
+
+
+# More than there are cards beside the other job, and they end before the head's time.
+SMALL = [job(n, f"u{n}", limit=HOUR_S * 1.5) for n in range(1, 7)]
+BESIDE = dict.fromkeys(("j1", "j2", "j3", "j4"), "m")
+
+
+def test_behind_the_head_a_hole_goes_to_the_largest_that_fits() -> None:
+    assert started(*SMALL) == {**BESIDE, "j5": "n", "j6": "n"}
+    assert started(*SMALL, job(9, "bob", 8, limit=HOUR_S)) == {**BESIDE, "j9": "n"}
+
+
+def test_no_card_stays_free_for_a_larger_job_that_may_not_start() -> None:
+    # It would outlast what is kept for the head.
+    assert started(*SMALL, job(9, "bob", 8)) == {**BESIDE, "j5": "n", "j6": "n"}

@@ -9,7 +9,8 @@ The rules:
   ids there. A card has one job.
 - Each kind of card is a pool of its own with a line of its own.
 - The first job of a kind that does not fit is the *head* of that kind. Jobs behind it may start
-  (backfill) only where that cannot delay it.
+  (backfill) only where that cannot delay it; of these a larger one goes before a smaller one that would take a part
+  of the hole it needs (`holes`).
 - A job that would bring its user over a limit (of devices held, of jobs running) waits, and so do all later jobs of that user: else
   a user's small jobs would keep the big one waiting for ever. It is no head, since cards kept for
   it would lie idle until its user's own jobs end. A head counts as if it ran already, so no later
@@ -66,6 +67,7 @@ from itertools import chain
 
 from jumar.jobs.scheduling.backfill import Reservation
 from jumar.jobs.scheduling.cards import KindCards
+from jumar.jobs.scheduling.holes import LargerFirst
 from jumar.jobs.scheduling.preemption import victims
 from jumar.jobs.scheduling.records import (
     Pool,
@@ -239,9 +241,10 @@ class Pass:
         starts: list[Start] = []
         yielding: list[QueuedJob] = []
         free = self.holdings.free_total
-        fitting = None if shapes is None else self._fitting(shapes)
+        fitting = None if shapes is None else self.fitting(shapes)
         kinds = {kind for kind, _, _ in shapes or ()}
-        for job in chain(queue, self._second_look(yielding)):
+        line = LargerFirst(self, chain(queue, self._second_look(yielding)))
+        while (job := line.next(fitting or ())) is not None:
             if not free and self.heads.keys() >= self._may_leave.keys():
                 break
             if fitting is not None and not fitting and self.heads.keys() >= kinds:
@@ -250,12 +253,25 @@ class Pass:
             if isinstance(outcome, Start):
                 starts.append(outcome)
                 free -= len(outcome.cards)
-                fitting = None if fitting is None else self._fitting(fitting)
+                fitting = None if fitting is None else self.fitting(fitting)
+                line.changed()
             elif outcome is Refusal.YIELDS:
                 yielding.append(job)
         return starts
 
-    def _fitting(self, shapes: Collection[Shape]) -> list[Shape]:
+    def hole_for(self, job: QueuedJob) -> int:
+        """How many cards are free where the job would go; 0 where it is in turn, or of several nodes."""
+        if job.kind not in self.heads or job.nodes > 1 or job.yields_to is not None:
+            return 0
+        cards = self.holdings.kinds[job.kind]
+        nodes = cards.beside(cards.free, job.count, job.lasts_until(self.now))
+        return cards.free[nodes[0]] if nodes else 0
+
+    def is_kept_from(self, shape: Shape) -> bool:
+        """Whether the head keeps such jobs from starting, unless they are short."""
+        return shape in self._kept
+
+    def fitting(self, shapes: Collection[Shape]) -> list[Shape]:
         """Those of which one more job would find its cards free."""
         kinds = self.holdings.kinds
         return [

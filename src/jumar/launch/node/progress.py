@@ -14,6 +14,7 @@ from jumar.launch.complete import (
     set_aside_torn,
 )
 from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.safefile import Unusable, read_object
 
 
 class Came(NamedTuple):
@@ -75,7 +76,17 @@ class Progress:
         """Wherever the script saves: not all know JUMAR_CKPT_DIR."""
         found = [newest_complete(source) for source in self._sources]
         saved = max((path for path in found if path is not None), key=changed_ns, default=None)
-        return Came(saved, self._newest_ns() > self._before_ns)
+        return Came(saved, self._newest_ns() > self._before_ns or self._is_told())
+
+    def _is_told(self) -> bool:
+        """Whether a library that goes on by itself has saved further on, in whatever folder the script gave it."""
+        path = self._directory.path("steps", f"attempt-{self._directory.number}.json")
+        try:
+            told = read_object(path)
+            return bool(told["saved"]) and bool(told["step"] > told["resumed"][told["counter"]])
+        except (OSError, Unusable, KeyError, TypeError):
+            # The script may have written anything there.
+            return False
 
     def _newest_ns(self) -> int:
         return max(map(newest_ns, self._sources), default=0)

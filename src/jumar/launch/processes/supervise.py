@@ -160,6 +160,7 @@ class _Group:
                 self._look_at_left()
             self._decide()
             self._listener.tick([r.rank for r in self._running.values()], self._exits)
+        self._note_obeyed()
         self._end_leftovers()
         left_over = not self._tree.kill()
         return Outcome(tuple(self._exits), self._stop, not_started, left_over, self._left_failure)
@@ -265,6 +266,15 @@ class _Group:
         now = time.monotonic()
         if self._control.impatient or (self._kill_at is not None and now >= self._kill_at):
             self._kill()
+
+    def _note_obeyed(self) -> None:
+        """Ranks that read a request to stop, save and leave may be gone before it is seen here; it is why
+        they left all the same."""
+        if self._stop is not None or all(exit_.code != RUN_AGAIN for exit_ in self._exits):
+            return
+        self._control.wait(0.0)
+        asked = self._control.stop
+        self._stop = asked if asked is not None and asked.is_from_outside else None
 
     def _reason_to_stop(self) -> Optional[Stop]:
         if self._control.stop is not None:
