@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.errors import BadInput
 from jumar.port import projectfile, write
 from jumar.port.options import Options
+from jumar.port.records import Words
 from jumar.port.scan import REPORT_FOLDER, Found, scan
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Target:
 class Outcome:
     """What a run returns to its caller."""
 
-    verdict: str
+    verdict: Words
     changes: int
     changed_files: int
     work: int
@@ -105,7 +106,7 @@ def port_repository(
     report = make(result, seconds, evidence, _again(source, asked, target, report_dir))
     _write(result, report, target, reports, report_dir, key)
     return Outcome(
-        report.verdict.en,
+        Words(report.verdict.en, report.verdict.zh),
         report.changes,
         report.changed_files,
         report.work_outside_tests,
@@ -224,7 +225,7 @@ def _reused(folder: Path, key: str, started: float) -> Outcome | None:
         return None
     summary = document["summary"]
     return Outcome(
-        document["verdict"]["en"],
+        Words(document["verdict"]["en"], document["verdict"]["zh"]),
         summary["changes"],
         summary["changed_files"],
         summary["work_outside_tests"],
