@@ -24,7 +24,9 @@ settings.load_profile("busy")
 
 
 def pytest_configure() -> None:
-    """Let the programs under test be interrupted, though the run itself is in the background."""
+    """Let the programs under test be interrupted, though the run itself is in the background, and speak
+    English, whatever the developer's own terminal speaks."""
+    os.environ["LC_ALL"] = "C.UTF-8"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

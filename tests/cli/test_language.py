@@ -15,7 +15,7 @@ from tests.cli.test_reasons import connected_to, failed
 from tests.words.samples import latin_left
 
 import jumar.cli
-from jumar.cli import jobs, measure, output, show, staging_text
+from jumar.cli import app, jobs, measure, output, show, staging_text
 from jumar.client import Client
 from jumar.client.events import LogChunk
 from jumar.spec.job import JobSpec
@@ -107,3 +107,48 @@ def test_what_fits_into_a_segment_is_told_in_chinese(
     said = capsys.readouterr().out
     assert said.startswith("一段时限内能跑 3 轮\n全部 9 轮需要 3 段\n现在开始，预计 ")
     assert said.endswith("结束: jumar run --segments 3 …\n")
+
+
+def test_the_frame_of_the_help_and_wrong_options_are_chinese(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert app.run(["run", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("用法： jumar run ")
+    assert "\n选项:\n" in said
+    assert "显示本说明并退出。" in said
+    assert app.run(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert "补全" in said
+    assert "Shell completion" not in said
+    assert app.run(["run", "--devise", "cpu", "--", "ls"]) == 2
+    assert capsys.readouterr().err.startswith("错误: 没有选项 --devise，是否想用")
+
+
+def test_a_port_is_told_in_the_language_of_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "code"
+    source.mkdir()
+    (source / "train.py").write_text("import torch\nx = torch.ones(2).cuda()\n", "utf-8")
+    said: list[str] = []
+    for place, locale in (("first", "zh_CN.UTF-8"), ("second", "C.UTF-8")):
+        monkeypatch.setenv("LC_ALL", locale)
+        assert app.run(["port", str(source), "-o", str(tmp_path / place)]) == 0
+        said.append(capsys.readouterr().out)
+    assert re.match(
+        r"已迁移，尚未运行（1 个文件，\d 处修改，[\d.]+ 秒）\n要证明迁移正确：jumar port", said[0]
+    )
+    assert f"\n报告：{tmp_path}/first/jumar-report/report.html" in said[0]
+    assert said[1].startswith("ported, not run yet (")
+
+
+def test_a_missing_public_key_says_how_to_make_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = tmp_path / "id.pub"
+    assert app.run(["ssh-key", "add", str(key)]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"error: cannot read {key}: No such file or directory"
+    assert second.startswith("hint: make one with: ssh-keygen")

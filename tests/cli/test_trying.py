@@ -155,3 +155,10 @@ def test_a_folder_for_the_report_has_a_page(jumar: Jumar, tmp_path: Path) -> Non
     page = (tmp_path / "trial/report.html").read_text("utf-8")
     assert "train.py:2" in page
     assert "模拟 NPU 试运行" in page
+
+
+def test_a_script_outside_of_the_ported_folder_is_named(jumar: Jumar, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "train.py").write_text("raise SystemExit('no card')\n", "utf-8")
+    done = jumar("try", "--port", "--", "python", "../train.py", cwd=tmp_path / "code", rc=1)
+    assert "hint: ../train.py is outside of this folder and was not ported" in done.stderr

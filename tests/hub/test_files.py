@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from tests.hub.conftest import Hubbed
 
 from jumar.client import Client, downloaded
-from jumar.errors import BadInput, NotAllowed
+from jumar.errors import BadInput, NotAllowed, NotFound
 
 TENSORS = {"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {}}
 
@@ -121,3 +122,11 @@ def test_a_cache_of_hugging_face_is_known(tmp_path: Path) -> None:
     except BadInput:
         return
     raise AssertionError("found what is not there")
+
+
+def test_a_repository_without_a_commit_says_that_it_is_empty(hub: Hubbed) -> None:
+    hub.repo("bare", kind="project")
+    with Client(hub.running.url, hub.running.token("ann")) as client, pytest.raises(NotFound) as no:
+        client.submit({"name": "a", "command": "true", "code": "hub://project/ann/bare"})
+    assert no.value.message == "the repository is empty"
+    assert no.value.hint == "push or upload something to it first"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -84,6 +85,12 @@ def test_jobs_are_compared_by_what_differs_and_as_csv(running: Running) -> None:
     page = running.ask("GET", f"/compare?{query}").text
     assert "environment.LR" in page
     assert "environment.SAME" not in page
+    running.finish(running.running_job(name="done").id)
+    done = running.api("GET", "/jobs").json["jobs"][0]["id"]
+    chinese = running.ask("GET", f"/compare?{query}&job={done}&lang=zh").text
+    labels = [re.sub("<.*?>", "", one) for one in re.findall('<td class="muted">.*?</td>', chinese)]
+    assert {"名称", "状态"} <= set(labels)
+    assert ">已成功</code>" in chinese
     table = running.ask("GET", f"/compare/metrics.csv?{query}").text.splitlines()
     assert [line.split(",")[2:] for line in table[1:]] == [["loss", "step", "1.0", "0.0"], ["loss", "step", "1.0", "1.0"]]  # fmt: skip
     assert running.ask("GET", "/compare?" + "job=x&" * 20).status == 422

@@ -158,6 +158,15 @@ def test_folders_are_taken_from_where_the_file_is() -> None:
             "name: x\ncommand: [echo, yes]",
             "job.yaml:2: command, item 2: is not text; put it in quotes",
         ),
+        *(
+            (
+                f"name: x\ncommand: ls\nsegments: {what}",
+                "job.yaml:3: segments: must be auto, or a whole",
+            )
+            for what in ("zz", "0", "10001", "true", "1.5", "[1]")
+        ),
+        ("name: x\ncommand: ls\nactivate: 3", "job.yaml:3: activate: must be one line of text"),
+        ("name: x\ncommand: ls\nactivate: [a, 3]", "job.yaml:3: activate: must be one line of"),
         ("name: x\ncommand: ls\nendpoints: [telnet]", "job.yaml:3: endpoints"),
         ("name: x\nname: y", "job.yaml:2: name is given twice"),
         ("name: [x", "not YAML: line"),

@@ -59,6 +59,10 @@ def test_translations_have_the_same_values_and_are_chinese() -> None:
     [
         ("no job 'x'", "没有任务“x”"),
         ("no job '{job} {0} {'", "没有任务“{job} {0} {”"),
+        (
+            "job: outputs: '' is not a path inside the code folder",
+            "job: outputs：“”不是代码目录内的路径",
+        ),
         ("stopped the server of /a b/c", "已停止 /a b/c 的服务"),
         (
             "a.yaml: name: is missing\na.yaml:3: nam: unknown field",

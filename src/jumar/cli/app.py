@@ -7,7 +7,7 @@ click and not typer: typer 0.29 imports pydantic for any option that is not a fl
 350 ms to start; click needs 80."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
@@ -167,6 +167,25 @@ class LazyGroup(click.Group):
                 )
 
 
+class _TheirFormatter(click.HelpFormatter):
+    """Help whose frame, which is click's own, is in the language of the terminal too."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, prefix or f"{translated('Usage:')} ")
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(translated(heading))
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        super().write_dl([(name, translated(text)) for name, text in rows], col_max, col_spacing)
+
+
+class _TheirContext(click.Context):
+    formatter_class = _TheirFormatter
+
+
 def _in_their_words(command: click.Command) -> click.Command:
     """The command with what it says of itself in the language of the terminal."""
     if language() == "en":
@@ -174,6 +193,8 @@ def _in_their_words(command: click.Command) -> click.Command:
     # A copy: the module's own is used by others.
     command = copy(command)
     command.help = translated(command.help or "")
+    command.epilog = translated(command.epilog or "")
+    command.context_class = _TheirContext
     command.params = [_option_in_their_words(one) for one in command.params]
     if isinstance(command, click.Group):
         command.commands = {n: _in_their_words(one) for n, one in command.commands.items()}

@@ -118,7 +118,7 @@ def _port(folder: Path) -> Ported:
         folder, Options(), target=Target(ported.folder), report_dir=ported.report
     )
     note(
-        f"ported {folder.name} from CUDA in {outcome.seconds:.1f} s: {outcome.verdict}, "
+        f"ported {folder.name} from CUDA in {outcome.seconds:.1f} s: {outcome.verdict.en}, "
         f"{outcome.changes} edits; see {ported.folder}"
     )
     return ported

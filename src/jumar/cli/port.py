@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.proving import is_unproven, tell_proof, witness
+from jumar.cli.output import say, translated
+from jumar.cli.proving import in_words, is_unproven, tell_proof, witness
 from jumar.errors import BadInput
-from jumar.spec.amounts import files_text
+from jumar.words import language
 
 if TYPE_CHECKING:
     from jumar.port.run import Outcome, Progress, Target
@@ -199,15 +200,21 @@ def _tell(outcome: "Outcome", *, diff: bool, as_json: bool) -> None:
         # Files may be in any encoding, so the patch is written as bytes.
         sys.stdout.buffer.write(render(outcome.report).encode("utf-8", "surrogateescape"))
     else:
-        edits = "1 edit" if outcome.changes == 1 else f"{outcome.changes:,} edits"
-        counted = f"{edits} in {files_text(outcome.changed_files)}"
-        print(f"{outcome.verdict} ({counted}, {outcome.seconds:.2f} s)")
+        verdict = in_words(outcome.verdict)
+        say(translated(f"{verdict} ({_counted(outcome)}, {outcome.seconds:.2f} s)"))
         _tell_decisions(outcome)
         tell_proof(outcome)
         if outcome.how_to_prove:
-            print(f"to prove it: {outcome.how_to_prove}")
+            say(translated(f"to prove it: {outcome.how_to_prove}"))
         if outcome.report_dir is not None:
-            print(f"report: {outcome.report_dir / 'report.html'}")
+            say(translated(f"report: {outcome.report_dir / 'report.html'}"))
+
+
+def _counted(outcome: "Outcome") -> str:
+    edits, files = outcome.changes, outcome.changed_files
+    if edits == 1:
+        return "1 edit in 1 file"
+    return f"{edits:,} edits in 1 file" if files == 1 else f"{edits:,} edits in {files:,} files"
 
 
 def _tell_decisions(outcome: "Outcome") -> None:
@@ -215,9 +222,11 @@ def _tell_decisions(outcome: "Outcome") -> None:
     work = [d for d in outcome.decisions if d["severity"] == "work" and not d["in_tests"]]
     for decision in work[:_MOST_DECISIONS]:
         count = sum(not place["in_tests"] for place in decision["places"])
-        print(f"  {decision['title']['en']}: {count} {'place' if count == 1 else 'places'}")
+        places = "1 place" if count == 1 else f"{count} places"
+        say(translated(f"  {decision['title'][language()]}: {places}"))
     if len(work) > _MOST_DECISIONS:
-        print(f"  and {len(work) - _MOST_DECISIONS} more")
+        say(translated(f"  and {len(work) - _MOST_DECISIONS} more"))
     in_tests = sum(place["in_tests"] for d in outcome.decisions for place in d["places"])
     if in_tests:
-        print(f"  in tests: {in_tests} {'place' if in_tests == 1 else 'places'}")
+        places = "1 place" if in_tests == 1 else f"{in_tests} places"
+        say(translated(f"  in tests: {places}"))

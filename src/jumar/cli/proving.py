@@ -3,11 +3,13 @@
 import sys
 from typing import TYPE_CHECKING
 
-from jumar.cli.output import note
+from jumar.cli.output import note, say
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
+from jumar.words import language
 
 if TYPE_CHECKING:
+    from jumar.port.records import Words
     from jumar.port.report.summary import Evidence
     from jumar.port.run import Outcome, Witness
     from jumar.port.tree import TreeResult
@@ -47,6 +49,11 @@ def witness(
     return try_it
 
 
+def in_words(words: "Words") -> str:
+    """One sentence of the report in the language of the terminal."""
+    return words.zh if language() == "zh" else words.en
+
+
 def tell_proof(outcome: "Outcome") -> None:
     """The verdict and the first difference on stdout."""
     proof = outcome.report.proof if outcome.report is not None else None
@@ -54,9 +61,9 @@ def tell_proof(outcome: "Outcome") -> None:
         return
     from jumar.port.report import proof_text
 
-    print(proof_text.headline(proof).en)
+    say(in_words(proof_text.headline(proof)))
     for words in proof_text.details(proof):
-        print(f"  {words.en}")
+        say(f"  {in_words(words)}")
     for place in (proof.origin, proof.difference, proof.original_failure, proof.ported_failure):
         if place is not None and place.source:
             print(f"    {place.where}  {place.source}")

@@ -39,7 +39,7 @@ def command(file: Path, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    note(f"restored {report.jobs} jobs and {report.users} users")
+    note(f"restored; jobs: {report.jobs}, users: {report.users}")
     tell_found(report.found)
     tell_left(report.left)
     if report.kept is not None:

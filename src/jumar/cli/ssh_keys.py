@@ -11,6 +11,7 @@ from jumar.errors import BadInput, NotFound
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _LARGEST = 16_384
+_MAKE_ONE = "make one with: ssh-keygen -t ed25519, and give the file that ends in .pub"
 
 
 @click.group()
@@ -95,5 +96,7 @@ def _read(file: str) -> str:
     try:
         with Path(file).expanduser().open(encoding="utf-8") as opened:
             return opened.read(_LARGEST)
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read {file}: {error}") from error
+    except OSError as error:
+        raise BadInput(f"cannot read {file}: {error.strerror}", hint=_MAKE_ONE) from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file} is not text", hint=_MAKE_ONE) from error

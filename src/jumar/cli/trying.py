@@ -100,6 +100,12 @@ def command(
                 "hint: the script is written for CUDA; jumar try --port ports a copy and runs that,"
                 " jumar run --auto-port runs it unchanged"
             )
+        outside = _outside(words) if port_first else None
+        if outside is not None:
+            note(
+                f"hint: {outside} is outside of this folder and was not ported;"
+                " run the command in the folder of the code"
+            )
     if as_json:
         print_json(_summary(tried))
     elif folder is not None and tried.document is not None:
@@ -131,6 +137,13 @@ def _why_no_report(code: int) -> str:
     if code > 128:
         return f"signal {code - 128} killed the command"
     return "the command used no simulated NPU"
+
+
+def _outside(words: tuple[str, ...]) -> str | None:
+    """A script among the words that the port of this folder does not have."""
+    here = Path.cwd()
+    scripts = (word for word in words if word.endswith(".py") and Path(word).is_file())
+    return next((one for one in scripts if not Path(one).resolve().is_relative_to(here)), None)
 
 
 def _names_cuda(words: tuple[str, ...]) -> bool:

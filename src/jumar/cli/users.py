@@ -144,5 +144,8 @@ def _tell(user: UserRecord, as_json: bool) -> None:
     if as_json:
         print_json(user)
     else:
-        words = {"admin": "an administrator", "member": "a member"}
-        note(f"{user.name} is now {words.get(user.role, 'waiting for approval')}")
+        now = {
+            "admin": f"{user.name} is now an administrator",
+            "member": f"{user.name} is now a member",
+        }
+        note(now.get(user.role, f"{user.name} is now waiting for approval"))

@@ -84,8 +84,10 @@ def pack(folder: Path, *, most_bytes: int = MOST_BYTES) -> Package:
 def list_folder(folder: Path) -> Listing:
     """What `pack` would send, in order."""
     if not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "is not there"
-        raise BadInput(f"the code folder {folder} {what}", hint="give --code a folder that exists")
+        raise BadInput(
+            f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}",
+            hint="give --code a folder that exists",
+        )
     left_out: list[str] = []
     rules = IgnoreRules(_ignore_lines(folder))
     entries = tuple(_walk(os.fspath(folder.resolve()), "", rules, left_out))

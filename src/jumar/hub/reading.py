@@ -99,6 +99,10 @@ def commit_of(folder: Path, revision: str) -> str:
     for candidate in candidates:
         with suppress(GitFailed):
             return _verified(folder, candidate)
+    if not any(refs(folder)):
+        raise RevisionNotFound(
+            "the repository is empty", hint="push or upload something to it first"
+        )
     raise RevisionNotFound(
         f"no revision {revision[:100]!r}", hint="give a branch, a tag or a commit"
     )

@@ -36,7 +36,7 @@ class Holds:
         """Give the card to nobody from now on; NotFound."""
         if (kind, card) not in self._cards:
             raise NotFound(
-                f"there is no card {kind} {card.id} on {card.node}", hint="see: jumar cards"
+                f"there is no card {kind} {card.id} on {card.node}", hint="see: jumar top"
             )
         hold = CardHold(by=by, why=storable(why), since=time.time())
         with self._lock:

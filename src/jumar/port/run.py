@@ -14,6 +14,7 @@ from jumar.errors import BadInput
 from jumar.port import projectfile
 from jumar.port.options import Options
 from jumar.port.pause import PausedCollection
+from jumar.port.records import Words
 from jumar.port.scan import REPORT_FOLDER, Found, scan
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Target:
 class Outcome:
     """What a run returns to its caller."""
 
-    verdict: str
+    verdict: Words
     changes: int
     changed_files: int
     work: int
@@ -109,7 +110,7 @@ def port_repository(
     report = make(result, seconds, evidence, _again(source, asked, target, report_dir))
     _write(result, report, target, reports, report_dir, key)
     return Outcome(
-        report.verdict.en,
+        Words(report.verdict.en, report.verdict.zh),
         report.changes,
         report.changed_files,
         report.work_outside_tests,
@@ -236,7 +237,7 @@ def _reused(folder: Path, key: str, started: float) -> Outcome | None:
         return None
     summary = document["summary"]
     return Outcome(
-        document["verdict"]["en"],
+        Words(document["verdict"]["en"], document["verdict"]["zh"]),
         summary["changes"],
         summary["changed_files"],
         summary["work_outside_tests"],

@@ -1,7 +1,7 @@
 """`JobSpec`: what to run, on what, with what. One model for YAML, flags, the API and the form."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -31,6 +31,7 @@ from jumar.spec.fields import (
 )
 from jumar.spec.urls import SCHEMES, is_of_hub, is_remote
 
+_MOST_SEGMENTS = 10000
 _NAME = re.compile(r"[^\W_][\w.\- ]*")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 # `https://NAME:PASSWORD@…`, `https://TOKEN@…`; the user of ssh:// is no secret.
@@ -86,7 +87,7 @@ class JobSpec(Strict):
         default=1800,
         description="end the job when none of its ranks does anything for so long; 0: never",
     )
-    segments: Annotated[int, Field(ge=1, le=10000)] | Literal["auto"] = Field(
+    segments: Annotated[int, Field(ge=1, le=_MOST_SEGMENTS)] | Literal["auto"] = Field(
         default=1,
         description="how many time limits the job may take, each going on from the last checkpoint; "
         "auto: as many as it needs",
@@ -167,6 +168,24 @@ class JobSpec(Strict):
         if any("\0" in word for word in words):
             raise ValueError("the command contains a NUL character")
         return value
+
+    @field_validator("segments", mode="before")
+    @classmethod
+    def _number_or_auto(cls, value: object) -> object:
+        # Here, because pydantic tells of a union what is wrong with each of its parts.
+        text = str(value)
+        is_number = not isinstance(value, bool) and text.isascii() and text.isdecimal()
+        if text != "auto" and not (is_number and 1 <= int(text[:9]) <= _MOST_SEGMENTS):
+            raise ValueError(f"must be auto, or a whole number from 1 to {_MOST_SEGMENTS}")
+        return value
+
+    @field_validator("activate", mode="before")
+    @classmethod
+    def _one_line_or_several(cls, value: object) -> object:
+        lines = cast("list[Any]", value if isinstance(value, list) else [value])
+        if value is not None and not all(isinstance(line, str) for line in lines):
+            raise ValueError("must be one line of text, or a list of them; put numbers in quotes")
+        return cast("object", value)
 
     @field_validator("workdir")
     @classmethod

@@ -31,6 +31,8 @@ from jumar.trial.scratch import check_room, make_copy, placed
 Tell = Callable[[str], None]
 _ORIGINAL = "CPU"
 _PORTED = "simulated NPU"
+# Whole, so that they are found in the table of sentences.
+_FIRST_RUN = {"original": "proof: original on the CPU", "port": "proof: port on the simulated NPU"}
 _REPEAT_S = 30 * 60
 """No repeat is started later than this after the first."""
 
@@ -139,7 +141,8 @@ class _Stage:
         if is_port:
             words = _told_for_npu(words, self.tell)
         said = side if number == 1 else f"{side}, run {number},"
-        self.tell(f"proof: {said} on the {device}, at most {self._limits()}")
+        begins = _FIRST_RUN[side] if number == 1 else f"proof: {said} on the {device}"
+        self.tell(f"{begins}, at most {self._limits()}")
         source = self.result.root.resolve()
         environ = noted(
             self.environ, notes=notes, source=source, root=folder, limits=self.wish.limits

@@ -41,7 +41,9 @@ def _patterns(language: str) -> tuple[tuple["re.Pattern[str]", str], ...]:
 def _expression(line: str) -> str:
     parts: list[str] = []
     for literal, name, _, _ in string.Formatter().parse(line):
-        parts += [re.escape(literal), f"(?P<{name}>.+?)" if name else ""]
+        # What somebody typed is quoted, and may be nothing.
+        amount = "*" if literal.endswith("'") else "+"
+        parts += [re.escape(literal), f"(?P<{name}>.{amount}?)" if name else ""]
     return "".join(parts)
 
 

@@ -64,7 +64,9 @@ def publish(site: Site, user: UserRecord, job_id: str, wanted: Publication) -> C
     """The same; waits for disks."""
     record = site.service.get(job_id)
     if not record.state.is_final:
-        raise Conflict(f"job {job_id} has not ended yet", hint=f"wait for it: jumar wait {job_id}")
+        raise Conflict(
+            f"job {job_id} has not ended yet", hint=f"wait for it with: jumar logs -f {job_id}"
+        )
     found = results_of(site, job_id, wanted.path).files
     for path in found:
         check_path(path)

@@ -67,6 +67,7 @@ def render(
             alert_words=catalogue(t.language)["alert"],
             waiting_sentence=partial(waiting_sentence, language=t.language),
             state_name=partial(_state_name, language=t.language),
+            field_name=partial(_field_name, language=t.language),
             spoken=partial(spoken, language=t.language),
             card_names=card_names,
             **values,
@@ -91,6 +92,13 @@ def coded(text: str) -> Markup:
 def _state_name(state: str, language: str) -> str:
     """As a label of its own: `Timed out`."""
     return state_name(state, language).capitalize()
+
+
+def _field_name(name: str, language: str) -> str:
+    """A field of a job file, or one value in it (`environment.SEED`), as a label."""
+    field, dot, key = name.partition(".")
+    labels = catalogue(language).get("terminal", {})
+    return f"{labels.get(field, field)}{dot}{key}"
 
 
 def go_to(request: Request, address: str) -> Response:
