@@ -154,15 +154,36 @@ def test_who_was_at_another_place_than_all_others_is_blamed() -> None:
     assert verdict.rank == 9
 
 
-def test_where_a_rank_was_is_also_told_by_what_it_raised_when_its_peers_were_gone() -> None:
-    stacks = [
-        '  File "/x/torch/d.py", line 9 in all_reduce',
+def test_where_a_rank_was_is_told_only_by_the_stacks_of_its_end() -> None:
+    own, waits = (
         '  File "/x/train.py", line 3 in step',
-    ]
-    raised = [line.replace(" in ", ", in ") for line in reversed(stacks)]
-    assert stuck_in(stacks) == stuck_in(raised) == "all_reduce"
-    assert stuck_in(["RuntimeError: Connection closed by peer"]) == "an unknown place"
-    assert stuck_in(['  File "/x/train.py", line 1, in <module>', raised[0]]) == "/x/train.py:3"
+        '  File "/x/torch/d.py", line 9 in all_reduce',
+    )
+    aborted = "Fatal Python error: Aborted"
+    assert stuck_in([aborted, waits, own]) == "all_reduce"
+    # Those that it writes down every few minutes are no longer true.
+    assert stuck_in([waits, own, aborted, own]) == "/x/train.py:3"
+    raised = ["Traceback (most recent call last):", '  File "/x/train.py", line 3, in step']
+    assert stuck_in([*raised, "ValueError: step 5 failed"]) == "an unknown place"
+
+
+@pytest.mark.parametrize(
+    ("places", "named"),
+    [
+        (("all_reduce", "x.py:7"), 1),
+        (("x.py:7", "all_reduce"), 0),
+        (("all_reduce", "broadcast"), None),
+        (("all_reduce", "an unknown place"), None),
+        (("x.py:7", "an unknown place"), None),
+        (("x.py:7", "x.py:9", "all_reduce", "all_reduce"), None),
+        (("x.py:7", "x.py:9", "x.py:9"), 0),
+    ],
+)
+def test_who_is_alone_outside_a_collective_is_whom_the_others_wait_for(
+    places: tuple[str, ...], named: int | None
+) -> None:
+    summary = Summary(0, [])._replace(hung=list(enumerate(places)), limit_s=3)
+    assert judge([], [summary], {}, restarts_left=0, nodes=1).rank == named
 
 
 def test_a_rank_of_whom_nothing_is_known_is_not_whom_the_others_wait_for() -> None:

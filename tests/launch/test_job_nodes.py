@@ -29,7 +29,9 @@ class NodesJob:
         self._launcher = launcher
         self._addresses = addresses
         self._prefixes = prefixes
-        self.root = launcher.folder / "shared" / "j1"
+        # The memory group of an attempt is named after its job: another run of these tests has its own.
+        self.job_id = f"j{launcher.mark}"
+        self.root = launcher.folder / "shared" / self.job_id
         self.started: list[subprocess.Popen[str]] = []
 
     def directory(self, node: int = 0) -> JobDir:
@@ -48,7 +50,7 @@ class NodesJob:
             for n, (address, own) in enumerate(zip(self._addresses, facts, strict=True))
         ]  # fmt: skip
         job = {
-            "format": 1, "job_id": "j1", "name": "two", "user": "ann", "command": command, "code": "none",
+            "format": 1, "job_id": self.job_id, "name": "two", "user": "ann", "command": command, "code": "none",
             "workdir": None, "device": {"kind": "cpu", "count": 2}, "nodes": len(nodes), "ranks": "device",
             "environment": {}, "inputs": {}, "outputs": {"train_url": None}, "grace_s": GRACE_S,
             "env_cache": str(self.root.parent / "envs"), **fields,
@@ -119,7 +121,7 @@ def test_ranks_are_numbered_over_two_machines(machines: NodesJob) -> None:
     assert (verdict["state"], verdict["cause"], verdict["exit_code"]) == ("succeeded", "done", 0)
     for rank in range(4):
         node = rank // 2
-        assert machines.log(rank) == f"{node} {rank} {rank % 2} 4 10.77.0.1 j1\n"
+        assert machines.log(rank) == f"{node} {rank} {rank % 2} 4 10.77.0.1 {machines.job_id}\n"
         log = Path(machines.directory().log(node, rank))
         assert log.exists()
     assert machines.result(1) == {
@@ -316,10 +318,8 @@ def test_a_node_that_the_request_does_not_have_is_refused(
 def test_an_attempt_that_was_started_is_said_so(pair: NodesJob, launcher: Launcher) -> None:
     pair.run("true")
     ended = launcher.end(launcher.start(str(pair.root), "--attempt=1", "--node", "1"))
-    assert (ended.code, "attempt 1 of job j1 was already started on node 1" in ended.errors) == (
-        3,
-        True,
-    )
+    words = f"attempt 1 of job {pair.job_id} was already started on node 1"
+    assert (ended.code, words in ended.errors) == (3, True)
 
 
 def test_a_node_that_the_job_does_not_have_is_refused(pair: NodesJob, launcher: Launcher) -> None:
@@ -339,7 +339,7 @@ def test_a_node_that_talks_nonsense_is_lost(pair: NodesJob, message: dict[str, A
     port = json.loads(Path(pair.directory().request).read_text())["port"]
     hello: dict[str, Any] = {
         "jumar": PROTOCOL,
-        "id": "j1.1",
+        "id": f"{pair.job_id}.1",
         "nodes": 2,
         "least": None,
         "node": 1,

@@ -6,7 +6,7 @@ The words by which that is seen are in `faults.tsv`."""
 import os
 import re
 import time
-from typing import Dict, List, Optional, Pattern, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from jumar.launch.processes.spawn import open_log
 
@@ -48,7 +48,7 @@ _OPENS = _words("opens")
 _LOST_PEER = _words("lost-peer")
 _COLLECTIVES = frozenset(_words("collective"))
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')
-_TRACED = re.compile(r'File "(.+)", line (\d+), in (\S+)')
+_ABORTED = "Fatal Python error: Aborted"
 _ASKED = _words("asked")
 _ACCUSES = tuple(map(re.compile, _words("accuses")))
 _DISK_FULL = _words("disk-full")
@@ -149,21 +149,23 @@ def misses_cuda(tail: str) -> bool:
 
 
 def stuck_in(lines: List[str]) -> str:
-    """Where a rank was when it was made to write down its stacks: a collective, else its own line."""
+    """Where a rank was when it was made to write down its stacks: a collective, else its own line.
+
+    Nothing else in its log tells: what it raised or wrote down before, it has gone on from."""
+    starts = [index for index, line in enumerate(lines) if _ABORTED in line]
     # `  File "x.py", line 3 in all_reduce`, the innermost first, of one thread after the other.
-    stacks = _frames(_FRAME, lines)
-    # Where another node's ranks were made to before, this one lost its peers, and raised there.
-    raised = _frames(_TRACED, lines)[::-1]
-    for _, _, name in (*stacks, *raised):
-        if name in _COLLECTIVES:
+    found = [_FRAME.search(line) for line in lines[starts[-1] if starts else 0 :]]
+    stacks = [(frame[1], frame[2], frame[3]) for frame in found if frame is not None]
+    for _, _, name in stacks:
+        if is_collective(name):
             return name
-    own = [(path, line) for path, line, _ in (*stacks, *raised) if not _is_library(path)]
+    own = [(path, line) for path, line, _ in stacks if not _is_library(path)]
     return f"{own[0][0]}:{own[0][1]}" if own else UNKNOWN_PLACE
 
 
-def _frames(form: Pattern[str], lines: List[str]) -> List[Tuple[str, str, str]]:
-    frames = [form.search(line) for line in lines]
-    return [(frame[1], frame[2], frame[3]) for frame in frames if frame is not None]
+def is_collective(name: str) -> bool:
+    """Whether it is a function in which a rank waits for the others."""
+    return name in _COLLECTIVES
 
 
 def _is_library(path: str) -> bool:

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from jumar.launch.faults import UNKNOWN_PLACE, accused_in, goes_on, own_place
+from jumar.launch.faults import UNKNOWN_PLACE, accused_in, goes_on, is_collective, own_place
 from jumar.launch.jobdir.news import Values
 from jumar.launch.processes.supervise import RUN_AGAIN
 from jumar.launch.verdict import NO_ANSWER, NODE_LOST, Summary, Verdict, node_lost, who
@@ -121,18 +121,25 @@ def _odd_one(failures: Sequence[Verdict]) -> Optional[Verdict]:
 
 
 def _hang(hung: Sequence[Tuple[int, int, str]], limit_s: float) -> Verdict:
-    """Most wait in one place; who is elsewhere is whom they wait for."""
+    """Most wait in one place, or all but one in a collective; who is elsewhere is whom they wait for."""
     by_place: Dict[str, List[Tuple[int, int]]] = {}
     for node, rank, place in hung:
         by_place.setdefault(place, []).append((rank, node))
     # Of whom nothing is known it is not known to be elsewhere either.
-    where = sorted(by_place.items(), key=lambda item: (item[0] == UNKNOWN_PLACE, len(item[1])))
+    where = sorted(
+        by_place.items(),
+        key=lambda item: (item[0] == UNKNOWN_PLACE, len(item[1]), is_collective(item[0])),
+    )
     words = "; ".join(f"{_ranks([rank for rank, _ in ranks])} in {place}" for place, ranks in where)
     reason = f"no rank has done anything for {limit_s:g} s: {words}"
     made = Verdict("failed", "hang", reason, NO_ANSWER)
     made = made._replace(values={"limit_s": f"{limit_s:g}", "places": words})
-    rank, node = where[0][1][0]
-    is_odd = len(where) > 1 and len(where[0][1]) == 1
+    known = [(place, ranks) for place, ranks in where if place != UNKNOWN_PLACE]
+    if len(known) < 2 or len(known[0][1]) > 1:
+        return made
+    (place, [(rank, node)]), (next_place, next_ranks) = known[:2]
+    # Two that are each alone in a place of their own differ only if one of them waits.
+    is_odd = len(next_ranks) > 1 or (is_collective(next_place) and not is_collective(place))
     return made._replace(rank=rank, node=node) if is_odd else made
 
 

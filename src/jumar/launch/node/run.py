@@ -271,6 +271,14 @@ class NodeRun(Listener):
         elif self._done_at is None and not exit_.asked:
             self._done_at = time.monotonic()
 
+    def must_hold(self) -> bool:
+        """As all nodes have found together."""
+        return self.team.must_hold()
+
+    def held(self) -> None:
+        """The others are waited for."""
+        self.team.held()
+
     def patience_s(self) -> float:
         """Ranks that only miss a peer say nothing of the cause, which may take its time to end."""
         return 0.0 if self._is_clear else min(PEER_WAIT_S, self.meeting.grace_s)

@@ -10,7 +10,7 @@ from typing import Callable, Dict, Optional, cast
 from jumar.launch.nodes.team import Meeting, Message, Team
 from jumar.launch.processes.control import Control, Interrupted, Stop
 
-PROTOCOL = 3
+PROTOCOL = 4
 BEAT_S = 1.0
 SEND_LIMIT_S = 5.0
 _MOST_BYTES = 16 << 20

@@ -71,6 +71,14 @@ class Elastic(Team):
         """The leader is told."""
         self._this_round().idle(is_so)
 
+    def must_hold(self) -> bool:
+        """As the leader says."""
+        return self._this_round().must_hold()
+
+    def held(self) -> None:
+        """The leader is told."""
+        self._this_round().held()
+
     def settle(self, summary: Summary) -> Verdict:
         """A leader that is lost ends the round, not the run."""
         verdict = self._this_round().settle(summary)

@@ -31,6 +31,7 @@ class Leader(Connected):
         self._summaries: Dict[int, Summary] = {}
         self._lost: Dict[int, str] = {}
         self._idle: Set[int] = set()
+        self._held: Set[int] = set()
         self._running = False
         self._ending_at: Optional[float] = None
         self._end_at: Optional[Tuple[float, str]] = None
@@ -106,7 +107,17 @@ class Leader(Connected):
 
     def _note_idle(self, node: int, is_so: bool) -> None:
         (self._idle.add if is_so else self._idle.discard)(node)
-        if len(self._idle) == self._size:
+        if len(self._idle) == self._size and not self._must_hold:
+            self._must_hold = True
+            self._tell({"hold": 1})
+
+    def held(self) -> None:
+        """When no rank of any node can leave its place, all are made to write it down."""
+        self._held.add(0)
+
+    def _end_who_hang(self) -> None:
+        still = self._held.union(self._summaries, self._lost)
+        if self._must_hold and self._ending_at is None and len(still) == self._size:
             self._end_all(HANG.words, HANG.signal, HANG.why)
 
     def settle(self, summary: Summary) -> Verdict:
@@ -118,6 +129,7 @@ class Leader(Connected):
         verdict = self._next_round(self._judge())
         self._summaries, self._ending_at, self._done, self._end_at = {}, None, None, None
         self._idle.clear()
+        self._held.clear()
         self._port = self._master_port() if verdict.again else 0
         self._tell({"verdict": verdict._asdict(), "port": self._port})
         self._running = verdict.again
@@ -153,6 +165,7 @@ class Leader(Connected):
         super()._tick()
         if self._end_at is not None and time.monotonic() >= self._end_at[0]:
             self._end_all(self._end_at[1], signal.SIGTERM)
+        self._end_who_hang()
         self._name_late_nodes(time.monotonic())
 
     def _master_port(self) -> int:
@@ -189,6 +202,8 @@ class Leader(Connected):
             self.failed(failure._replace(at=failure.at + channel.behind_s))
         elif "idle" in message:
             self._note_idle(node, bool(message["idle"]))
+        elif "held" in message:
+            self._held.add(node)
         elif "ready" in message:
             self._prepared.add(node)
         elif "stop" in message:

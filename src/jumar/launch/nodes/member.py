@@ -87,6 +87,10 @@ class Member(Connected):
         """Node 0 knows of the others."""
         self._tell({"idle": is_so})
 
+    def held(self) -> None:
+        """Node 0 waits for all."""
+        self._tell({"held": 1})
+
     def settle(self, summary: Summary) -> Verdict:
         """Tell how it went here and wait for what node 0 makes of it."""
         self._tell({"summary": summary.as_json()})
@@ -139,6 +143,8 @@ class Member(Connected):
             self._shared_is_ready = True
         elif "start" in message:
             self._all_are_ready = True
+        elif "hold" in message:
+            self._must_hold = True
         elif "end" in message:
             stop = Stop(str(message["end"]), int(message["signal"]), str(message["words"]))
             self._control.ask(stop)

@@ -132,6 +132,7 @@ class Team:
         self._say = say
         self._restart = 0
         self._failures: List[Verdict] = []
+        self._must_hold = False
         self.parts: List[Optional[Message]] = []
         """The rank table parts of all nodes, once they are together."""
 
@@ -153,8 +154,16 @@ class Team:
 
     def idle(self, is_so: bool) -> None:
         """Whether the ranks of this node do nothing; called when that changes."""
-        if is_so:
-            self._control.ask(HANG)
+        self._must_hold = self._must_hold or is_so
+
+    def must_hold(self) -> bool:
+        """Whether the ranks of this node shall stand still: all have hung. One that is aborted before
+        all others stand still would make these leave the place where they hang."""
+        return self._must_hold
+
+    def held(self) -> None:
+        """The ranks of this node stand still."""
+        self._control.ask(HANG)
 
     def settle(self, summary: Summary) -> Verdict:
         """All ranks of this node have ended; what comes of the run."""
@@ -172,6 +181,7 @@ class Team:
         return self._meeting.restarts - self._restart
 
     def _next_round(self, verdict: Verdict) -> Verdict:
+        self._must_hold = False
         if verdict.again:
             self._restart += 1
             self._failures = []

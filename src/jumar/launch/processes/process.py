@@ -13,6 +13,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _EXEC_LIMIT_S = 0.5
+_TGKILL = {"x86_64": 234, "aarch64": 131}
+"""The C library has a function for it only since 2019."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -82,6 +84,12 @@ def is_alive(identity: Identity) -> bool:
     """Whether just this process still runs."""
     stat = read_stat(identity.pid)
     return stat is not None and is_same(stat, identity)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    stat = read_stat(pid)
+    return stat is not None and not stat.is_dead
 
 
 def is_same(stat: Stat, identity: Identity) -> bool:
@@ -173,6 +181,15 @@ def send(pid: int, number: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def send_to_main_thread(pid: int, number: int) -> bool:
+    """The same, for a handler that must not run while the main thread goes on: of a process that stands
+    still the kernel lets any thread take a signal."""
+    call = _TGKILL.get(os.uname().machine)
+    if call is None:
+        return send(pid, number)
+    return _libc.syscall(call, pid, pid, int(number)) == 0
 
 
 def become_subreaper() -> None:

@@ -7,7 +7,7 @@ subreaper."""
 import os
 import signal
 import time
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from jumar.launch.processes import process
 from jumar.launch.processes.container import has_own_shell
@@ -91,6 +91,13 @@ class Listener:
     def ending(self, stop: Optional[Stop]) -> None:
         """The ranks are being asked to end; None: because one failed."""
 
+    def must_hold(self) -> bool:
+        """Whether the ranks shall stand still until they are asked to end."""
+        return False
+
+    def held(self) -> None:
+        """They do."""
+
     def patience_s(self) -> float:
         """How long the others may go on after a failure: the one that caused it may be among them."""
         return 0.0
@@ -147,6 +154,8 @@ class _Group:
         self._is_left_told = False
         self._exits: List[Exit] = []
         self._asked: Set[int] = set()
+        self._held: List[int] = []
+        """Processes that stand still, or did so before they were asked to end."""
         self._stop: Optional[Stop] = None
         self._kill_at: Optional[float] = None
         self._oom = OomWatch(tree.group)
@@ -255,6 +264,8 @@ class _Group:
         return Exit(rank.rank, time.monotonic(), None, number, asked, out_of_memory)
 
     def _decide(self) -> None:
+        if not self._held and self._stop is None and self._listener.must_hold():
+            self._hold()
         if self._stop is None and (self._running or self._left is not None):
             self._stop = self._reason_to_stop()
             if self._stop is not None:
@@ -297,11 +308,23 @@ class _Group:
         ):
             self._ask(signal.SIGTERM)
 
+    def _hold(self) -> None:
+        self._held = self._targets()
+        for target in self._held:
+            process.send(target, signal.SIGSTOP)
+        self._listener.held()
+
+    def _targets(self) -> List[int]:
+        return [target for pid in self._running for target in polite_targets(pid)]
+
     def _ask(self, number: int) -> None:
-        for pid, rank in self._running.items():
-            self._asked.add(rank.rank)
-            for target in polite_targets(pid):
-                process.send(target, number)
+        self._asked.update(rank.rank for rank in self._running.values())
+        send = process.send_to_main_thread if self._held else process.send
+        for target in self._targets():
+            send(target, number)
+        for target in self._held:
+            # It now hears what it was sent before it does anything else.
+            process.send(target, signal.SIGCONT)
         if self._left is not None:
             self._ask_left(self._left)
         if self._kill_at is None:
@@ -326,11 +349,14 @@ class _Group:
         """What outlives its rank after a polite request may still save something."""
         if self._stop is None or self._kill_at is None or not self._tree.has_any():
             return
+        # A shell ends at once; what it has started may still be writing down where it was.
+        self._wait_while(lambda: any(map(process.is_running, self._held)), self._kill_at)
         self._tree.signal_all(signal.SIGTERM)
-        while time.monotonic() < self._kill_at and not self._control.impatient:
-            if not self._tree.has_any():
-                return
-            self._control.wait(min(0.05, max(0.0, self._kill_at - time.monotonic())))
+        self._wait_while(self._tree.has_any, self._kill_at)
+
+    def _wait_while(self, is_so: Callable[[], bool], until: float) -> None:
+        while time.monotonic() < until and not self._control.impatient and is_so():
+            self._control.wait(min(0.05, max(0.0, until - time.monotonic())))
 
 
 def _is_on_request(exit_: Exit) -> bool:
