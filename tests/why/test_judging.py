@@ -32,6 +32,17 @@ def why(folder: Path, **logs: str) -> Verdict:
     return judge(from_paths([str(folder)]))
 
 
+def test_a_stray_nul_does_not_hide_a_log(tmp_path: Path) -> None:
+    # What torch writes when a data loader's worker crashes ends with one.
+    crash = "ERROR: Unexpected segmentation fault encountered in worker.\n\0" + TRACEBACK
+    verdict = why(
+        tmp_path,
+        rank0=crash.format(line=3)
+        + "RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault. \n",
+    )
+    assert verdict.cause == "crash"
+
+
 def test_a_lost_peer_loses_to_anything_else(tmp_path: Path) -> None:
     verdict = why(
         tmp_path,

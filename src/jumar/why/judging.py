@@ -29,6 +29,8 @@ from jumar.why.particulars import words
 from jumar.why.reading import lines_of
 from jumar.why.scan import line_number, regions
 
+_STRAY = 4
+"""So many NULs may stand in a log below its first line."""
 _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
 _TAIL = 16 * 1024
@@ -169,7 +171,7 @@ def _read(source: Source, read: _Read) -> None:
         status = os.fstat(fd)
         read.files += 1
         read.bytes += status.st_size
-        if b"\0" in os.pread(fd, 4096, 0):
+        if _is_binary(os.pread(fd, 4096, 0)):
             return
         year = time.gmtime(status.st_mtime).tm_year
         found = [
@@ -183,6 +185,11 @@ def _read(source: Source, read: _Read) -> None:
     read.signs.extend(
         _Sign(event, source, status.st_mtime, index < survived) for index, event in enumerate(found)
     )
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether these are no words: torch itself writes a stray NUL when a data loader's worker crashes."""
+    return b"\0" in head.partition(b"\n")[0] or head.count(b"\0") > _STRAY
 
 
 def _last_gap(found: Sequence[Event], size: int) -> int:
