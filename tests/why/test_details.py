@@ -39,6 +39,13 @@ Root Cause (first observed failure):
   exitcode  : {code} (pid: 2630)
   error_file: <N/A>
 """
+LAUNCH = """\
+[rank 0] no metric, giving up
+[rank 1] RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:57222
+jumar launch: rank 0 exited with code 3
+    no metric, giving up
+  log: logs/node0/rank0.log
+"""
 RAY = """\
 ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.
 	class_name: Worker
@@ -53,6 +60,7 @@ The actor is dead because its worker process has died. Worker exit type: SYSTEM_
 @pytest.mark.parametrize(
     ("log", "cause", "said", "next_"),
     [
+        (LAUNCH, "peer-lost", "rank 0 exited with code 3. Its last line: “no metric, giving up”.", "jumar why "),
         (ELASTIC.format(code=1), "child-failed", "rank 13 on node-3 (pid 2630), with exit code 1. Exit code 1 means", "--tee 3"),
         (ELASTIC.format(code=-9), "killed", "rank 13 on node-3 (pid 2630), with exit code -9.", "dmesg -T"),
         (ELASTIC.format(code=-11), "crash", "rank 13 on node-3", "PYTHONFAULTHANDLER"),
