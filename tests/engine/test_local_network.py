@@ -132,6 +132,7 @@ give_up_at = time.monotonic() + 50
 while (made := inside.connected(closed, 7000, 10.0)) is None:
     assert time.monotonic() < give_up_at
     time.sleep(0.02)
+made.settimeout(50)
 print(made.recv(5))
 """
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Response, expect
 from tests.server.conftest import Running
 from tests.server.test_browser import browser as browser
 from tests.server.test_browser import context as context
@@ -133,14 +133,16 @@ def test_every_page_fits_is_usable_by_everybody_and_runs_nothing_that_others_wro
     assert found == {}
 
 
-def test_the_first_view_is_small(running: Running, context: BrowserContext, page: Page) -> None:
+def test_the_first_view_is_small(running: Running, context: BrowserContext) -> None:
     job = running.running_job(name="small")
     running.log_path(job.id).write_text("step 1 loss 0.5\n" * 100)
     for path in ("/", "/jobs", f"/jobs/{job.id}", "/submit", "/login"):
-        sizes: list[int] = []
-        page.on("response", lambda answer: sizes.append(answer.request.sizes()["responseBodySize"]))  # noqa: B023
-        page.goto(f"{running.url}{path}", wait_until="load")
+        view, answers = context.new_page(), list[Response]()
+        view.on("response", lambda answer, kept=answers: kept.append(answer))
+        view.goto(f"{running.url}{path}", wait_until="load")
+        sizes = [answer.request.sizes()["responseBodySize"] for answer in answers]
         assert sum(sizes) < MOST_BYTES, path
+        view.close()
 
 
 def test_files_are_opened_and_a_job_is_shared_from_its_page(

@@ -39,12 +39,21 @@ def test_a_folder_is_sent_data_is_picked_and_a_fault_is_said_as_one_types(
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as packed:
         for name in ("训练.py", f"sub/{LONG}", ".git/config", "__pycache__/x.pyc"):
             packed.write(project / name, f"train-main/{name}")
-    page.locator('[data-upload="zip"]').set_input_files(zipped)
+    with page.expect_response("**/api/v1/code"):
+        page.locator('[data-upload="zip"]').set_input_files(zipped)
     # The same files are the same code, whichever way they come.
     expect(page.locator("[data-uploaded]")).to_have_text(f"Uploaded 2 files: {digest}")
-    zipped.write_bytes(zipped.read_bytes()[:-40])
-    page.locator('[data-upload="zip"]').set_input_files(zipped)
+    torn = tmp_path / "torn.zip"
+    torn.write_bytes(zipped.read_bytes()[:-40])
+    # Sent, and never answered.
+    page.route("**/api/v1/code", lambda _: None)
+    with page.expect_request("**/api/v1/code"):
+        page.locator('[data-upload="zip"]').set_input_files(zipped)
+    # Whatever would become of an earlier choice, the last one counts.
+    with page.expect_event("requestfailed"):
+        page.locator('[data-upload="zip"]').set_input_files(torn)
     expect(page.locator("[data-uploaded]")).to_contain_text("not a zip file")
+    page.unroute_all()
     page.locator('[data-pick="inputs"]').click()
     page.get_by_role("button", name="obs://lab/", exact=True).click()
     page.get_by_role("button", name="dataset/", exact=True).click()

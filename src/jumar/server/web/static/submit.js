@@ -68,20 +68,29 @@
     return (await named(input)).filter(([path]) => !path.split("/").some((part) => LEFT_OUT.has(part))).sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
+  // Of several choices the last counts, however long the others take.
+  let choice = 0;
+  let sending = null;
+
   async function upload(input) {
+    const mine = ++choice;
+    sending?.abort();
     const shown = form.querySelector("[data-uploaded]");
     let files;
+    let trouble = null;
     try {
       files = await chosen(input);
+      trouble = files.length ? null : said.no_files;
     } catch {
-      shown.textContent = said.bad_zip;
-      return;
+      trouble = said.bad_zip;
     }
-    if (!files.length) {
-      shown.textContent = said.no_files;
+    if (mine !== choice) return;
+    if (trouble) {
+      shown.textContent = trouble;
       return;
     }
     const request = new XMLHttpRequest();
+    sending = request;
     request.open("POST", "/api/v1/code");
     request.setRequestHeader("Content-Type", "application/x-tar");
     request.upload.onprogress = (event) => {
