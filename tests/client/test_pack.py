@@ -111,10 +111,10 @@ def test_a_sparse_giant_is_refused(tmp_path: Path) -> None:
         pack(code)
 
 
-@pytest.mark.parametrize("place", ["missing", "file"])
-def test_a_folder_that_is_none(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize(("place", "said"), [("missing", "there is no folder"), ("file", "is not")])
+def test_a_folder_that_is_none(tmp_path: Path, place: str, said: str) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="is not"):
+    with pytest.raises(BadInput, match=said):
         pack(tmp_path / place)
 
 
