@@ -69,6 +69,7 @@ def test_every_cause_can_be_found() -> None:
     found |= {cause.name for cause, _ in kinds()}
     assert set(causes()) - found == {
         "nothing",
+        "unread",
         "peer-silent",
         PYTHON_ERROR,
         OPTIONAL_MISSING,

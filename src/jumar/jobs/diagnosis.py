@@ -3,19 +3,22 @@
 from collections import OrderedDict
 from functools import partial
 from os import dup
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 
 from jumar.engine.files import JobFiles
-from jumar.errors import NotFound
+from jumar.errors import NotFound, Unavailable
 from jumar.spec.records import JobFile, JobRecord
 from jumar.spec.verdicts import Verdict
+from jumar.why.apart import judge_apart
 from jumar.why.gather import rank_of
-from jumar.why.judging import Source, judge
+from jumar.why.judging import Source
 
 _LOGS = "logs"
 _MOST_LOGS = 10_000
 _QUICK_BYTES = 16 << 20
 _KEPT = 256
+_AT_ONCE = 4
+_PATIENCE_S = 60.0
 
 
 class Diagnoses:
@@ -25,21 +28,27 @@ class Diagnoses:
         self._files = files
         self._kept: OrderedDict[tuple[str, float | None], Verdict] = OrderedDict()
         self._lock = Lock()
+        self._places = BoundedSemaphore(_AT_ONCE)
 
     def of(self, job: JobRecord) -> Verdict:
         """The first fault of a job."""
         found = self._known(job)
-        return self._judge(job, self._logs(job.id)) if found is None else found
+        if found is not None:
+            return found
+        verdict = self._judge(job, self._logs(job.id), patience_s=_PATIENCE_S)
+        if verdict is None:
+            raise Unavailable("too many logs are being read now", hint="try again later")
+        return verdict
 
     def quick(self, job: JobRecord) -> Verdict | None:
-        """The same where it takes no time: None for logs that take long to read."""
+        """The same where it takes no time: None for logs that take long to read, and while many others are read."""
         found = self._known(job)
         if found is not None:
             return found
         logs = self._logs(job.id)
         if sum(entry.size for entry in logs) > _QUICK_BYTES:
             return None
-        return self._judge(job, logs)
+        return self._judge(job, logs, patience_s=0)
 
     def _known(self, job: JobRecord) -> Verdict | None:
         with self._lock:
@@ -53,7 +62,9 @@ class Diagnoses:
             return ()
         return tuple(entry for entry in page.files if entry.kind == "file")
 
-    def _judge(self, job: JobRecord, logs: tuple[JobFile, ...]) -> Verdict:
+    def _judge(
+        self, job: JobRecord, logs: tuple[JobFile, ...], *, patience_s: float
+    ) -> Verdict | None:
         last = job.attempts[-1] if job.attempts else None
         accused = None if last is None else last.values.get("rank")
         sources = [
@@ -65,7 +76,13 @@ class Diagnoses:
             )
             for entry in logs
         ]
-        verdict = judge(sources, platform=job.cause if last is None else last.cause)
+        if not self._places.acquire(timeout=patience_s):
+            return None
+        try:
+            platform = job.cause if last is None else last.cause
+            verdict = judge_apart(sources, platform=platform)
+        finally:
+            self._places.release()
         if job.state.is_final:
             with self._lock:
                 self._kept[job.id, job.finished_at] = verdict

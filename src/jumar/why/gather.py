@@ -57,8 +57,16 @@ def _files(path: str) -> Iterator[str]:
         folders.sort()
         for name in sorted(names):
             inside = os.path.join(folder, name)
-            if stat.S_ISREG(os.lstat(inside).st_mode) and os.access(inside, os.R_OK):
+            if _is_log(inside):
                 yield inside
+
+
+def _is_log(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode) and os.access(path, os.R_OK)
+    except OSError:
+        # Logs are rotated away meanwhile.
+        return False
 
 
 def _open(path: str) -> int:

@@ -3,9 +3,11 @@
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from jumar.errors import JumarError
 from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, UNKNOWN, Evidence, Verdict
 from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
 from jumar.why.events import (
@@ -102,6 +104,11 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
 
 
+def unread(files: int) -> Verdict:
+    """The answer where the logs take too long to read."""
+    return _answer("unread", {}, _Read([], files))
+
+
 def _seen(cause: Cause, read: _Read) -> Verdict:
     """What the platform saw itself, with what the logs say of the same."""
     same = [sign for sign in read.signs if sign.event.cause is cause and not sign.is_survived]
@@ -165,26 +172,47 @@ def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:
     return [known[one.sentence].format_map(one.values) for one in details if one.to == to]
 
 
-def _read(source: Source, read: _Read) -> None:
-    fd = source.open()
+@contextmanager
+def _opened(source: Source) -> Generator[int | None]:
+    """Its descriptor; None where it is gone by now: logs are moved and removed while they are read."""
     try:
+        fd = source.open()
+    except (OSError, JumarError):
+        yield None
+        return
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _read(source: Source, read: _Read) -> None:
+    with _opened(source) as fd:
+        if fd is None:
+            return
         status = os.fstat(fd)
         read.files += 1
         read.bytes += status.st_size
         if _is_binary(os.pread(fd, 4096, 0)):
             return
-        year = time.gmtime(status.st_mtime).tm_year
+        year = _year(status.st_mtime)
         found = [
             event
             for region in regions(fd, status.st_size)
             for event in events_of(lines_of(region.start, region.text, year))
         ]
-    finally:
-        os.close(fd)
     survived = _last_gap(found, status.st_size)
     read.signs.extend(
         _Sign(event, source, status.st_mtime, index < survived) for index, event in enumerate(found)
     )
+
+
+def _year(at: float) -> int:
+    """The year of a time; whoever owns a file gives it any."""
+    try:
+        return time.gmtime(at).tm_year
+    except (OverflowError, OSError, ValueError):
+        return time.gmtime().tm_year
 
 
 def _is_binary(head: bytes) -> bool:
@@ -243,15 +271,14 @@ def _compilers_word(chosen: _Sign, signs: Sequence[_Sign]) -> _Sign:
 def _last_resort(logs: Sequence[Source]) -> _Sign | None:
     """Where nothing is known as a fault: what has the form of one, near the end of a log."""
     for source in logs:
-        fd = source.open()
-        try:
+        with _opened(source) as fd:
+            if fd is None:
+                continue
             status = os.fstat(fd)
             start = max(status.st_size - _TAIL, 0)
             text = os.pread(fd, _TAIL, start)
-        finally:
-            os.close(fd)
         cut = text.find(b"\n") + 1 if start else 0
-        lines = lines_of(start + cut, text[cut:], time.gmtime(status.st_mtime).tm_year)
+        lines = lines_of(start + cut, text[cut:], _year(status.st_mtime))
         event = None if b"\0" in text else last_resort(lines)
         if event is not None:
             return _Sign(event, source, status.st_mtime, is_survived=False)
@@ -299,12 +326,10 @@ def _details(chosen: _Sign, same: Sequence[_Sign]) -> list[Detail]:
 
 def _around(sign: _Sign) -> str:
     """The lines around a sign, without what stands before each."""
-    fd = sign.source.open()
-    try:
+    with _opened(sign.source) as fd:
         start = max(sign.event.line.offset - _BEFORE, 0)
-        text = os.pread(fd, sign.event.line.offset - start + _AFTER, start)
-    finally:
-        os.close(fd)
+        length = sign.event.line.offset - start + _AFTER
+        text = b"" if fd is None else os.pread(fd, length, start)
     return "\n".join(line.text for line in lines_of(start, text, 0))
 
 
@@ -345,11 +370,8 @@ def _evidence(signs: Iterable[_Sign]) -> tuple[Evidence, ...]:
 
 
 def _shown(sign: _Sign) -> Evidence:
-    fd = sign.source.open()
-    try:
-        number = line_number(fd, sign.event.line.offset)
-    finally:
-        os.close(fd)
+    with _opened(sign.source) as fd:
+        number = 1 if fd is None else line_number(fd, sign.event.line.offset)
     return Evidence(
         file=sign.source.name,
         line=number,

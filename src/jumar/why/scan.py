@@ -213,7 +213,9 @@ class _Hits:
             by_block.setdefault(block, set()).add(shape)
         for (start, length), kinds in by_block.items():
             text = os.pread(fd, length, start)
-            self._note_kinds(start, text, text.translate(None, _DIGITS).split(b"\n"), kinds)
+            shapes = text.translate(None, _DIGITS).split(b"\n")
+            # The log may have been cut since.
+            self._note_kinds(start, text, shapes, kinds.intersection(shapes))
         return sorted({*self._kept, *self._last.values()})
 
 
