@@ -4,7 +4,7 @@ import os
 from typing import List, NamedTuple, Optional
 
 from . import search
-from .verdict import COMPLETE, TORN
+from .verdict import COMPLETE, TORN, is_number
 
 TORN_FOLDER = ".torn"
 _POINTERS = ("latest", "latest_checkpointed_iteration.txt")
@@ -78,7 +78,7 @@ def _as_said(pointer: str, name: str) -> str:
     if pointer == "latest":
         return name
     digits = name.rsplit("_", 1)[-1]
-    return str(int(digits)) if digits.isdigit() else name
+    return str(int(digits)) if is_number(digits) else name
 
 
 def _said(path: str) -> Optional[str]:

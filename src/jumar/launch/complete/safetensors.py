@@ -39,7 +39,8 @@ def read_json(path: str) -> Dict[str, Any]:
     with opened(path) as file:
         if size_of(file) > _MOST_OF_INDEX:
             raise Unclear(f"{os.path.basename(path)} is too large to read")
-        return parsed(file.read())
+        # Files of the kernel may have nothing to say yet.
+        return parsed(file.read() or b"")
 
 
 def _end(name: str, value: Any) -> int:

@@ -4,12 +4,15 @@ is not the job's."""
 import os
 import re
 import stat
+import time
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from .verdict import COMPLETE, TORN, UNKNOWN, Torn, Unclear, Verdict
 
 _DEEPEST = 6
 _MOST_ENTRIES = 100_000
+_MOST_S = 30.0
+"""So long all checkpoints of a folder may be looked into: cards are held meanwhile. Some pickles take seconds each."""
 _LOGS = (".log", ".out", ".err", ".csv", ".tsv", ".jsonl", ".html", ".png", ".svg")
 
 
@@ -20,6 +23,10 @@ class Found(NamedTuple):
     verdict: Verdict
     changed_ns: int
     names: FrozenSet[str]
+
+
+_NO_NAMES: FrozenSet[str] = frozenset()
+_NOT_LOOKED_INTO = Verdict(UNKNOWN, "there was no time to look into it")
 
 
 def judge(path: str) -> Verdict:
@@ -38,30 +45,47 @@ def files(folder: str) -> Iterator[str]:
     return (path for path in _candidates(folder) if not os.path.isdir(path))
 
 
-def survey(folder: str) -> List[Found]:
-    """All checkpoints below `folder`, newest first."""
+def soon() -> float:
+    """Until when checkpoints may be looked into that somebody waits for, by the monotonic clock."""
+    return time.monotonic() + _MOST_S
+
+
+def survey(folder: str, until: Optional[float] = None) -> List[Found]:
+    """All checkpoints below `folder`, newest first. Of those that nobody has looked into `until` then, the oldest, nothing is known."""
+    until = soon() if until is None else until
+    dated = sorted(((changed_ns(path), path) for path in _candidates(folder)), reverse=True)
     found: List[Found] = []
-    for path in _candidates(folder):
-        verdict, names = _judged(path)
-        found.append(Found(path, verdict, changed_ns(path), names))
+    for at, path in dated:
+        is_late = time.monotonic() > until
+        verdict, names = (_NOT_LOOKED_INTO, _NO_NAMES) if is_late else _judged(path)
+        found.append(Found(path, verdict, at, names))
+    found.reverse()
     # One called best may lack what a training needs to go on.
     found.sort(key=lambda one: (not _is_best(one.path), one.changed_ns))
     return _compared(folder, found)[::-1]
 
 
-def newest_complete(folder: str) -> Optional[str]:
+def newest_complete(folder: str, until: Optional[float] = None) -> Optional[str]:
     """The checkpoint in `folder` to resume from, if there is one: the newest complete one. Where none has a
     format that is known, the newest file that is not empty: scripts have formats of their own."""
-    found = [one for one in survey(folder) if one.verdict.state != TORN]
+    found = [one for one in survey(folder, until) if one.verdict.state != TORN]
     complete = (one.path for one in found if one.verdict.state == COMPLETE)
-    others = (one.path for one in found if os.path.isdir(one.path) or os.path.getsize(one.path))
+    others = (one.path for one in found if os.path.isdir(one.path) or _size(one.path))
     return next(complete, None) or next(others, None)
 
 
-def newest_ns(folder: str) -> int:
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        # Gone meanwhile: what a job has left running may still move files.
+        return 0
+
+
+def newest_ns(folder: str, until: Optional[float] = None) -> int:
     """When something that may be a checkpoint was last written there, in a format that is known or not; 0 if
     never."""
-    found = (one for one in survey(folder) if one.verdict.state != TORN)
+    found = (one for one in survey(folder, until) if one.verdict.state != TORN)
     return max((one.changed_ns for one in found if not _is_a_log(one.path)), default=0)
 
 

@@ -38,6 +38,11 @@ def opened(path: str) -> Generator[BinaryIO, None, None]:
         yield file
 
 
+def is_number(text: str) -> bool:
+    """Whether `int` takes it: `isdigit` is true of `²` as well."""
+    return text.isascii() and text.isdigit()
+
+
 def size_of(file: BinaryIO) -> int:
     """In bytes."""
     here = file.tell()
@@ -48,7 +53,8 @@ def size_of(file: BinaryIO) -> int:
 
 def exactly(file: BinaryIO, count: int) -> bytes:
     """The next bytes, all of them."""
-    data = file.read(count)
+    # Files of the kernel may have nothing to say yet.
+    data = file.read(count) or b""
     if len(data) < count:
         raise Torn(f"it ends at byte {file.tell()}, inside of something")
     return data

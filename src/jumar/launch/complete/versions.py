@@ -14,7 +14,7 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import search
-from .verdict import COMPLETE
+from .verdict import COMPLETE, is_number
 
 _KEPT = 2
 _SHARE_BLOCKS = 0x40049409
@@ -62,13 +62,16 @@ class Versions:
             made += [] if kept is None else [kept]
         return made
 
-    def restore(self) -> List[str]:
+    def restore(self, until: Optional[float] = None) -> List[str]:
         """Put the newest version of each file that is torn, or that is missing while nothing newer is there,
         in its place; what was put. Only while no rank writes."""
         self._remove_leftovers()
         put: List[str] = []
-        newest_ns = self._newest_ns()
+        until = search.soon() if until is None else until
+        newest_ns = self._newest_ns(until)
         for name, versions in self._kept().items():
+            if time.monotonic() > until:
+                break
             path = os.path.join(self._place.source, name)
             whole = [one for one in versions if search.judge(one).state == COMPLETE]
             if not whole:
@@ -85,8 +88,8 @@ class Versions:
                 put.append(path)
         return put
 
-    def _newest_ns(self) -> int:
-        found = search.survey(self._place.source)
+    def _newest_ns(self, until: float) -> int:
+        found = search.survey(self._place.source, until)
         complete = (one.changed_ns for one in found if one.verdict.state == COMPLETE)
         return max(complete, default=0)
 
@@ -121,7 +124,7 @@ class Versions:
         return max(self._numbers(), default=0) + 1
 
     def _numbers(self) -> List[int]:
-        return sorted(int(name) for name in _listed(self._root) if name.isdigit())
+        return sorted(int(name) for name in _listed(self._root) if is_number(name))
 
     def _kept(self) -> Dict[str, List[str]]:
         """By name, the oldest first."""

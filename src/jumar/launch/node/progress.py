@@ -12,6 +12,7 @@ from jumar.launch.complete import (
     newest_complete,
     newest_ns,
     set_aside_torn,
+    soon,
 )
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.safefile import Unusable, read_object
@@ -43,7 +44,8 @@ class Progress:
         told: List[str] = []
         # The first one has left nothing yet: what is there may be another job's, which writes it now.
         if self._directory.number > 1:
-            back = [path for place in places for path in Versions(place).restore()]
+            until = soon()
+            back = [path for place in places for path in Versions(place).restore(until)]
             told = [f"a checkpoint was torn; its last complete version is back: {p}" for p in back]
             torn = set_aside_torn(places[0].source)
             told += [f"a torn checkpoint was set aside: {one.now} ({one.why})" for one in torn]
@@ -74,7 +76,8 @@ class Progress:
 
     def came(self) -> Came:
         """Wherever the script saves: not all know JUMAR_CKPT_DIR."""
-        found = [newest_complete(source) for source in self._sources]
+        until = soon()
+        found = [newest_complete(source, until) for source in self._sources]
         saved = max((path for path in found if path is not None), key=changed_ns, default=None)
         return Came(saved, self._newest_ns() > self._before_ns or self._is_told())
 
@@ -89,7 +92,8 @@ class Progress:
             return False
 
     def _newest_ns(self) -> int:
-        return max(map(newest_ns, self._sources), default=0)
+        until = soon()
+        return max((newest_ns(source, until) for source in self._sources), default=0)
 
 
 def resume_from(directory: JobDir) -> str:

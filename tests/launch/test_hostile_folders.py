@@ -1,0 +1,64 @@
+"""Folders of checkpoints that take whoever looks into them long, or lead them astray."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from jumar.launch.complete import (
+    TORN,
+    UNKNOWN,
+    Place,
+    Versions,
+    judge,
+    newest_complete,
+    search,
+    set_aside_torn,
+    survey,
+)
+
+_SLOW = b"\x80\x02" + b"N0" * 300_000 + b"N."
+"""A pickle of many operations."""
+_WHOLE = b"\x80\x02N."
+
+
+def test_many_pickles_that_take_long_hold_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_MOST_S", 0.3)
+    for number in range(100):
+        path = tmp_path / f"{number:03}.pkl"
+        path.write_bytes(_SLOW)
+        os.utime(path, (number, number))
+    newest = tmp_path / "last.pkl"
+    newest.write_bytes(_WHOLE)
+    began = time.monotonic()
+    found = survey(str(tmp_path))
+    assert newest_complete(str(tmp_path)) == str(newest)
+    assert not Versions(Place(str(tmp_path), str(tmp_path / "kept"))).restore()
+    assert time.monotonic() - began < 5
+    assert [one.path for one in found[:1]] == [str(newest)]
+    assert len(found) == 101
+    # Nothing is said of what nobody looked into: it is not set aside.
+    assert found[-1].verdict.state == UNKNOWN
+
+
+def test_digits_that_are_no_numbers_are_names(tmp_path: Path) -> None:
+    saved, kept = tmp_path / "ckpt", tmp_path / "kept"
+    (kept / "²").mkdir(parents=True)
+    (saved / "iter_²").mkdir(parents=True)
+    (saved / "iter_²" / "model.pt").write_bytes(b"")
+    (saved / "latest_checkpointed_iteration.txt").write_text("²")
+    assert Versions(Place(str(saved), str(kept))).restore() == []
+    assert [one.path for one in set_aside_torn(str(saved))]
+
+
+@pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="only root reads it")
+def test_a_file_of_the_kernel_that_says_nothing_is_torn(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint-1"
+    folder.mkdir()
+    # It is plain by what the system says of it, and reading it does not wait.
+    for name in ("trainer_state.json", "model.safetensors.index.json"):
+        (folder / name).symlink_to("/proc/kmsg")
+    assert judge(str(folder)).state == TORN
