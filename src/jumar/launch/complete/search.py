@@ -11,8 +11,8 @@ from .verdict import COMPLETE, TORN, UNKNOWN, Torn, Unclear, Verdict
 
 _DEEPEST = 6
 _MOST_ENTRIES = 100_000
-_MOST_S = 30.0
-"""So long all checkpoints of a folder may be looked into: cards are held meanwhile. Some pickles take seconds each."""
+_MOST_S = 8.0
+"""So long all checkpoints of a folder may be looked into: cards are held meanwhile, and the server kills who is late. Some pickles take seconds each."""
 _LOGS = (".log", ".out", ".err", ".csv", ".tsv", ".jsonl", ".html", ".png", ".svg")
 
 
