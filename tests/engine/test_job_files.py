@@ -46,6 +46,38 @@ def test_only_a_plain_file_is_opened_as_a_log(tmp_path: Path, put: Callable[[Pat
         SharedFiles(tmp_path / "jobs").open_log(JOB, 0, 0)
 
 
+def to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def a_file(path: Path) -> None:
+    path.write_text("x")
+
+
+def a_link_elsewhere(path: Path) -> None:
+    path.symlink_to("/nowhere/at/all")
+
+
+@pytest.mark.parametrize("put", [to_itself, a_file, a_pipe, a_link_elsewhere])
+def test_what_is_no_folder_hides_no_other_job(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    log(tmp_path).write_text("line\n")
+    put(tmp_path / "jobs" / "a000000001")
+    put(tmp_path / "jobs" / JOB / "attempts")
+    files = SharedFiles(tmp_path / "jobs")
+    assert files.job_ids() == [JOB]
+    assert files.attempts(JOB) == []
+    jobs, left = read_folders(files, files.job_ids())
+    assert (len(jobs), len(left)) == (0, 1)
+
+
+@pytest.mark.parametrize("put", [to_itself, a_pipe, a_link, a_link_elsewhere, Path.mkdir])
+def test_what_is_no_log_is_not_listed(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    log(tmp_path).write_text("line\n")
+    put(tmp_path / "jobs" / JOB / "logs/node0/rank1.log")
+    (tmp_path / "jobs" / JOB / "logs/node0" / f"rank{'9' * 60}.log").write_text("line\n")
+    assert SharedFiles(tmp_path / "jobs").logs(JOB) == (LogFile(node=0, rank=0, size=5),)
+
+
 def test_a_log_is_listed_and_read(tmp_path: Path) -> None:
     log(tmp_path).write_text("line\n")
     log(tmp_path / "other").write_text("not of this home\n")

@@ -26,7 +26,7 @@ from jumar.spec.records import FilePage, JobFile, LogFile
 
 _JOB_ID = re.compile(r"[a-z][a-z0-9]{9}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,2}")
-_LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
+_LOG = re.compile(r"node([0-9]{1,9})/rank([0-9]{1,9})\.log")
 _MOST_ENTRIES = 10_000
 _ASIDE = ".removed-"
 _BLOCK_BYTES = 512
@@ -59,7 +59,9 @@ class SharedFiles:
         """The folders that are named like jobs."""
         try:
             with os.scandir(self._folder) as entries:
-                return sorted(e.name for e in entries if _JOB_ID.fullmatch(e.name) and e.is_dir())
+                return sorted(
+                    e.name for e in entries if _JOB_ID.fullmatch(e.name) and _is_folder(e)
+                )
         except FileNotFoundError:
             return []
 
@@ -70,8 +72,10 @@ class SharedFiles:
         try:
             with os.scandir(folder) as entries:
                 names = [entry.name for entry in islice(entries, _MOST_ENTRIES)]
-        except FileNotFoundError:
-            return []
+        except OSError as error:
+            if error.errno in _NO_FOLDER:
+                return []
+            raise
         numbers = sorted(int(name) for name in names if _NUMBER.fullmatch(name))
         return [self._roots.at(root, number) for number in numbers]
 
@@ -81,8 +85,9 @@ class SharedFiles:
         found: list[LogFile] = []
         for path in folder.glob("node*/rank*.log"):
             named = _LOG.fullmatch(str(path.relative_to(folder)))
-            if named is not None:
-                size = path.stat().st_size
+            status = None if named is None else _status(path)
+            if named is not None and status is not None and stat.S_ISREG(status.st_mode):
+                size = status.st_size
                 found.append(LogFile(node=int(named[1]), rank=int(named[2]), size=size))
         return tuple(sorted(found, key=lambda file: (file.node, file.rank)))
 
@@ -200,6 +205,27 @@ def _unlink_board(directory: JobDir, board: Path) -> None:
     except (OSError, Unusable):
         # There is none, or the user keeps something else beside it.
         return
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Links count where they lead to one: somebody moved it to another disk."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        # A job can put a link there that leads nowhere, or to itself.
+        if error.errno in _NO_FOLDER:
+            return False
+        raise
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Of the file itself; None where it is gone, or never was one."""
+    try:
+        return path.lstat()
+    except OSError as error:
+        if error.errno in _NO_FOLDER:
+            return None
+        raise
 
 
 def _delete(path: Path) -> None:
