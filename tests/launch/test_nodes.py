@@ -249,3 +249,33 @@ def test_a_killed_launcher_of_one_machine_is_named_by_the_other(
     assert ended.code == 120
     assert f"lost contact with node {victim} (10.77.0.{victim + 1})" in ended.errors
     wait_for(lambda: not launcher.left_over(), "nothing is left on either")
+
+
+def test_strangers_who_say_nothing_keep_no_node_out(launcher: Launcher) -> None:
+    port = free_port()
+    common = ("--devices", "cpu:1", "--nodes", "2", "--rdzv", f"127.0.0.1:{port}")
+    limited = ("sh", "-c", 'ulimit -n 128; exec "$@"', "-")
+    zero = launcher.start(
+        *common, "--node-rank", "0", "--join-limit", "20", "sh", "-c", "echo $RANK", prefix=limited
+    )
+    strangers: list[socket.socket] = []
+    try:
+        wait_for(lambda: _knocks(port, strangers), "node 0 listens")
+        for _ in range(200):
+            _knocks(port, strangers)
+        one = launcher.start(*common, "--node-rank", "1", "sh", "-c", "echo $RANK")
+        assert [launcher.end(running).output for running in (zero, one)] == [
+            "[rank 0] 0\n",
+            "[rank 1] 1\n",
+        ]
+    finally:
+        for stranger in strangers:
+            stranger.close()
+
+
+def _knocks(port: int, strangers: list[socket.socket]) -> bool:
+    try:
+        strangers.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+    except OSError:
+        return False
+    return True

@@ -13,7 +13,7 @@ from jumar.launch.processes.control import Control, Interrupted, Stop
 PROTOCOL = 4
 BEAT_S = 1.0
 SEND_LIMIT_S = 5.0
-_MOST_BYTES = 16 << 20
+MOST_BYTES = 16 << 20
 """The rank table parts of a thousand nodes."""
 
 
@@ -34,6 +34,9 @@ class Channel:
         self.open = True
         self.is_dead = False
         """The other end has hung up, as a process does that ends; silence may also be the network's."""
+        self.has_spoken = False
+        self.most_bytes = MOST_BYTES
+        """In one message."""
         self.is_retired = False
         """What still comes is of no interest."""
         self.seen_at = time.monotonic()
@@ -78,7 +81,7 @@ class Channel:
         for line in lines:
             if self.open:
                 self._take(line)
-        if self.open and (not data or len(self._buffer) > _MOST_BYTES):
+        if self.open and (not data or len(self._buffer) > self.most_bytes):
             self.close()
             self._receive(self, None)
 

@@ -4,9 +4,16 @@ import errno
 import socket
 from typing import Callable, List, Optional, Tuple
 
-from jumar.launch.nodes.channel import Channel
+from jumar.launch.nodes.channel import MOST_BYTES, Channel
 from jumar.launch.nodes.team import Meeting, Message, NotTogether
 from jumar.launch.processes.control import Control
+
+_MOST_SILENT = 64
+"""So many connections that have not said anything are kept: scanners and strangers must not use up the files that nodes need."""
+_MOST_SAID_FIRST = 1 << 20
+"""A hello has one node's part of the rank table."""
+_MOST_KEPT = 4096
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 Host = Callable[[Channel, Optional[Message]], None]
 
@@ -52,21 +59,37 @@ class Door:
             visitor.close()
 
     def _accept(self, descriptor: int) -> None:
+        self._visitors = [visitor for visitor in self._visitors if visitor.open]
         try:
             connection, address = self._socket.accept()
-        except OSError:
+        except OSError as error:
+            if error.errno in _NO_FILES:
+                self._send_off(most_silent=0)
             return
-        self._visitors = [visitor for visitor in self._visitors if visitor.open]
         # Whoever knocked may have left already, as port scanners do: ask the connection nothing.
-        self._visitors.append(Channel(connection, str(address[0]), self._control, self._hear))
+        visitor = Channel(connection, str(address[0]), self._control, self._hear)
+        visitor.most_bytes = _MOST_SAID_FIRST
+        self._visitors.append(visitor)
+        self._send_off(_MOST_SILENT)
+
+    def _send_off(self, most_silent: int) -> None:
+        """Those who have been silent for longest: a node says what it is at once."""
+        silent = [visitor for visitor in self._visitors if visitor.open and not visitor.has_spoken]
+        for visitor in silent[: max(len(silent) - most_silent, 0)]:
+            visitor.close()
 
     def _hear(self, channel: Channel, message: Optional[Message]) -> None:
         if channel.is_retired:
             return
+        if message is not None and not channel.has_spoken:
+            channel.has_spoken, channel.most_bytes = True, MOST_BYTES
         if self._host is not None:
             self._host(channel, message)
         elif message is not None and "beat" not in message:
-            self.keep(channel, message)
+            if len(self._kept) < _MOST_KEPT:
+                self.keep(channel, message)
+            else:
+                channel.close()
 
 
 def _listen(meeting: Meeting, port: int) -> socket.socket:
