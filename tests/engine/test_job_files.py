@@ -70,6 +70,17 @@ def test_what_is_no_folder_hides_no_other_job(tmp_path: Path, put: Callable[[Pat
     assert (len(jobs), len(left)) == (0, 1)
 
 
+@pytest.mark.parametrize("put", [to_itself, a_file, a_pipe, a_link_elsewhere, Path.mkdir])
+def test_whatever_a_job_has_left_in_the_place_of_its_folder_is_removed(
+    tmp_path: Path, put: Callable[[Path], None]
+) -> None:
+    put(tmp_path / JOB)
+    files = SharedFiles(tmp_path)
+    files.set_aside(JOB)
+    files.delete(JOB)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("put", [to_itself, a_pipe, a_link, a_link_elsewhere, Path.mkdir])
 def test_what_is_no_log_is_not_listed(tmp_path: Path, put: Callable[[Path], None]) -> None:
     log(tmp_path).write_text("line\n")

@@ -229,9 +229,9 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _delete(path: Path) -> None:
-    if path.is_symlink():
-        # Somebody moved the folder to another disk: what is there is theirs to delete.
-        path.unlink()
+    if path.is_symlink() or not path.is_dir():
+        # Somebody moved the folder to another disk: what is there is theirs to delete. Or the job put something else there.
+        path.unlink(missing_ok=True)
         return
     with contextlib.suppress(FileNotFoundError):
         empty(str(path))
