@@ -15,6 +15,7 @@ from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import NotFound
 from jumar.jobs.folders import read_folders
 from jumar.root.program import empty
+from jumar.spec.job import JobSpec
 from jumar.spec.records import LogFile
 from jumar.spec.states import AttemptState, JobState
 
@@ -68,6 +69,17 @@ def test_what_is_no_folder_hides_no_other_job(tmp_path: Path, put: Callable[[Pat
     assert files.attempts(JOB) == []
     jobs, left = read_folders(files, files.job_ids())
     assert (len(jobs), len(left)) == (0, 1)
+
+
+def test_as_many_attempts_are_known_as_a_job_may_have(tmp_path: Path) -> None:
+    most = 10_000
+    spec = JobSpec(name="a", command=["true"], segments="auto", time_limit=60)
+    assert spec.has_segment(most)
+    assert not spec.has_segment(most + 1)
+    for number in (999, most, 99_999):
+        (tmp_path / JOB / "attempts" / str(number)).mkdir(parents=True)
+    found = SharedFiles(tmp_path).attempts(JOB)
+    assert [one.number for one in found] == [999, most, 99_999]
 
 
 @pytest.mark.parametrize("put", [to_itself, a_file, a_pipe, a_link_elsewhere, Path.mkdir])

@@ -25,7 +25,7 @@ from jumar.root.program import empty
 from jumar.spec.records import FilePage, JobFile, LogFile
 
 _JOB_ID = re.compile(r"[a-z][a-z0-9]{9}")
-_NUMBER = re.compile(r"[1-9][0-9]{0,2}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _LOG = re.compile(r"node([0-9]{1,9})/rank([0-9]{1,9})\.log")
 _MOST_ENTRIES = 10_000
 _ASIDE = ".removed-"
