@@ -295,7 +295,8 @@ def _run(
     on_ready: Ready,
 ) -> None:
     def ready() -> None:
-        write_json(home / "server.json", {"url": info.url, **my_identity(), "version": VERSION})
+        told = {"url": info.url, "version": VERSION, "engine": info.engine}
+        write_json(home / "server.json", {**told, **my_identity()})
         log.info("serving %s at %s", home, info.url)
         on_ready(info)
 
