@@ -100,7 +100,8 @@ class Submissions:
                 f"the job needs {needs} devices, and one user may hold {self._limits.user}",
                 hint="ask for fewer; an administrator raises JUMAR_USER_LIMIT",
             )
-        self._disk.check(user)
+        if self._limits.disk_bytes:
+            self._disk.check(user)
         archive = None
         if isinstance(spec.code, ArchivedCode):
             archive = self._archives.find(spec.code.archive)
@@ -130,7 +131,7 @@ class Submissions:
             else:
                 row, is_new = ledger.insert_job(connection, spec=spec, **given)
                 rows = [row]
-            if is_new:
+            if is_new and spec.after:
                 dependencies.refuse_hopeless(connection, rows[0])
             return rows, is_new
 
