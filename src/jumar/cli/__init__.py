@@ -33,7 +33,7 @@ def _run(arguments: list[str]) -> int:
     # Imported late, so that `jumar launch` loads only what it needs.
     if arguments[:1] == ["launch"]:
         from jumar.launch.__main__ import main as launch
-        from jumar.launch.interpreter import shell_python
+        from jumar.launch.ranks.environment import shell_python
 
         return launch(arguments[1:], shell_python(os.environ))
     from jumar.cli.app import run
