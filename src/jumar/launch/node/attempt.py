@@ -134,21 +134,24 @@ class Attempt(NodeRun):
     def _prepare_shared(self) -> None:
         directory, job, request = self._directory, self._job, self._request
         variables = {**inherited(), **job.environment, **self._given.marks()}
-        folder = code.bring_code(directory, job, request, self._steps, variables)
+        folder = job.workdir or code.bring_code(directory, job, request, self._steps, variables)
         # Where nodes have an environment cache in common, the others find it there.
         self._python = self._install(folder, self._activate(folder, variables))
         if request.staging is not None:
             self._journal.add("inputs")
             staging.bring(request.staging, directory, self._steps, self._given.marks())
-        code.bring_trees(directory, request, self._steps)
-        staging.link_data(directory, job)
+        if request.trees:
+            code.bring_trees(directory, request, self._steps)
+        if job.has_data:
+            staging.link_data(directory, job)
+        os.makedirs(directory.path("ckpt"), exist_ok=True)
         platform_files.empty_cache(directory)
         self._warn(self._progress.begin(folder))
 
     def _prepare_node(self) -> NodePlan:
         directory, job = self._directory, self._job
         troubles: List[str] = []
-        folder = code.folder_of(directory, job)
+        folder = self._given.folder
         self._progress.note(folder)
         self._log_at = _size(directory.log(directory.node, 0))
         if self._python is None:
