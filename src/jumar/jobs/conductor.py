@@ -162,7 +162,7 @@ class Conductor:
             try:
                 with self._passing:
                     self._pass(None if is_tick else hinted)
-                if is_tick:
+                if is_tick and self._complaints.said:
                     # A pass of a few jobs may have had nothing to do with what is in the way.
                     self._complaints.over("a pass over the jobs")
             except (JumarError, OSError) as error:

@@ -222,7 +222,8 @@ class Deeds:
             else:
                 self._on_seen(refused(attempt, error))
         else:
-            self._complaints.over(what)
+            if self._complaints.said:
+                self._complaints.over(what)
             self.unstarted.discard(attempt.job_id)
             self._hindered.troubles.pop((attempt.job_id, attempt.number), None)
 
