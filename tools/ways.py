@@ -165,7 +165,7 @@ def a_job(place: Place) -> None:
     place.jumar("up", "--detach")
     try:
         place.jumar(*run)
-        time.sleep(1)  # what the server does after a job's end
+        time.sleep(5)  # what the server does after its start, and after a job's end
         with place.watched():
             assert "step 2" in place.jumar(*run)
             time.sleep(1)
