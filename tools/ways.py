@@ -1,8 +1,9 @@
-"""Count what a reader of the code has to open: the ways of a job and of a launched rank.
+"""Count what a reader of the code has to open: the ways of a job, of a launched rank and of a simulated operator.
 
-Runs one job (`jumar run --follow`, on a server that has already run one) and one `jumar launch` of two
-ranks, with a profiler in every process, and lists the files whose functions ran, in the order of
-their first calls. Imports do not count, nor what the server does in rounds, job or no job (`rounds.py`).
+Runs one job (`jumar run --follow`, on a server that has already run one), one `jumar launch` of two
+ranks and, where torch is installed, operators of simulated NPUs, with a profiler in every process, and lists
+the files whose functions ran, in the order of their first calls. Lines are those of whole files and, beside
+them, of the functions that ran. Imports do not count, nor what the server does in rounds, job or no job (`rounds.py`).
 A hop is a step from a file into another one, counted once.
 
     python tools/ways.py                  # this tree
@@ -11,8 +12,10 @@ A hop is a step from a file into another one, counted once.
 """
 
 import argparse
+import ast
 import collections
 import contextlib
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -26,6 +29,29 @@ import time
 for step in range(3):
     print("step", step, "loss", 1 / (step + 1), flush=True)
     time.sleep(0.3)
+"""
+
+# Each runs some times before it counts: what it imports and learns then is no part of its way.
+_OPERATORS = """
+import os, torch, torch_npu
+
+one, weight = torch.ones(4, 4, device="npu"), torch.ones(4, device="npu")
+
+def plain():
+    return one + one
+
+def of_the_plugin():
+    return torch_npu.npu_rms_norm(one, weight)[0]
+
+operator = globals()[os.environ["WAYS_OPERATOR"]]
+for _ in range(9):
+    operator()
+with open(os.environ["WAYS_OUT"] + "/flag", "r+b") as flag:
+    flag.write(b"\\1")
+    flag.flush()
+    operator()
+    flag.seek(0)
+    flag.write(b"\\0")
 """
 
 # In every process of a way, as its sitecustomize. The flag is shared memory, so that one write turns all on.
@@ -59,7 +85,7 @@ def watch(root, out):
         if key in seen or caller is not None and (is_import(caller) or is_round(caller, root)):
             return
         seen.add(key)
-        words = str(os.getpid()), threading.current_thread().name, came, code.co_filename[len(root):], getattr(code, "co_qualname", code.co_name)
+        words = str(os.getpid()), threading.current_thread().name, came, code.co_filename[len(root):], getattr(code, "co_qualname", code.co_name), str(code.co_firstlineno)
         into = os.open(out + "/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         os.write(into, ("\\t".join(words) + "\\n").encode())
         os.close(into)
@@ -83,6 +109,8 @@ class Place:
         (folder / "site" / "sitecustomize.py").write_text(_PROBE)
         self._work = folder / "work"
         (self._work / "train.py").write_text(_TRAIN)
+        (self._work / "operators.py").write_text(_OPERATORS)
+        self._sim_path = src / "jumar" / "inject" / "sim_path"
         self._environment = {
             **os.environ,
             "HOME": str(folder / "user"),
@@ -108,6 +136,18 @@ class Place:
         )
         return done.stdout
 
+    def operator(self, name: str) -> None:
+        """Turns the flag on and off itself."""
+        path = f"{self._environment['PYTHONPATH']}:{self._sim_path}"
+        simulated = {"PYTHONPATH": path, "JUMAR_SIM_DEVICES": "1", "WAYS_OPERATOR": name}
+        subprocess.run(
+            [sys.executable, "operators.py"],
+            env={**self._environment, **simulated},
+            cwd=self._work,
+            check=True,
+            stderr=subprocess.PIPE,  # the report of the simulation
+        )
+
     @contextlib.contextmanager
     def watched(self) -> Generator[None]:
         self._flag(on=True)
@@ -125,7 +165,7 @@ def a_job(place: Place) -> None:
     place.jumar("up", "--detach")
     try:
         place.jumar(*run)
-        time.sleep(1)  # what the server does after a job's end
+        time.sleep(5)  # what the server does after its start, and after a job's end
         with place.watched():
             assert "step 2" in place.jumar(*run)
             time.sleep(1)
@@ -138,31 +178,54 @@ def a_launched_rank(place: Place) -> None:
         assert "step 2" in place.jumar("launch", "--nproc-per-node", "2", "train.py")
 
 
+def a_simulated_operator(place: Place) -> None:
+    place.operator("plain")
+
+
+def a_plugin_operator(place: Place) -> None:
+    place.operator("of_the_plugin")
+
+
+def lines_of(path: pathlib.Path, begins: set[int]) -> int:
+    """How many lines the functions have that begin there."""
+    ran: set[int] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min(node.lineno, *(one.lineno for one in node.decorator_list), node.lineno)
+            if first in begins:
+                ran.update(range(first, (node.end_lineno or first) + 1))
+    return len(ran)
+
+
 def tell(name: str, calls: list[list[str]], root: pathlib.Path, *, files: bool) -> None:
     """Print the figures of a way and, if asked for, its files in order."""
     first: dict[str, list[str]] = {}
     functions: dict[str, set[str]] = collections.defaultdict(set)
+    begins: dict[str, set[int]] = collections.defaultdict(set)
     hops: set[tuple[str, str]] = set()
     for call in calls:
-        _, _, came, path, function = call
+        _, _, came, path, function, line = call
         first.setdefault(path, call)
         functions[path].add(function)
+        begins[path].add(int(line))
         if came not in ("-", path):
             hops.add((came, path))
     lines = {path: len((root / path).read_text().splitlines()) for path in first}
     count = sum(len(names) for names in functions.values())
+    ran_lines = sum(lines_of(root / path, begins[path]) for path in first)
     sys.stdout.write(
-        f"{name}: {len(first)} files, {sum(lines.values())} lines, {len(hops)} hops, {count} functions\n"
+        f"{name}: {len(first)} files, {sum(lines.values())} lines, {len(hops)} hops,"
+        f" {count} functions, {ran_lines} lines of these\n"
     )
     rooms = collections.Counter(path.split("/")[0] for path in first)
     sys.stdout.write("  " + ", ".join(f"{room} {n}" for room, n in rooms.most_common()) + "\n")
-    for path, (pid, thread, came, _, _) in first.items() if files else ():
+    for path, (pid, thread, came, _, _, _) in first.items() if files else ():
         ran = " ".join(sorted(functions[path]))
         sys.stdout.write(f"  {path:40} {lines[path]:4} lines  {pid} {thread}, from {came}: {ran}\n")
 
 
 def main() -> None:
-    """Run both ways and print them."""
+    """Run the ways and print them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     here = pathlib.Path(__file__).resolve().parents[1] / "src"
     parser.add_argument(
@@ -171,7 +234,10 @@ def main() -> None:
     parser.add_argument("--files", action="store_true", help="list the files")
     given = parser.parse_args()
     src: pathlib.Path = given.src.resolve()
-    for way in (a_job, a_launched_rank):
+    simulated = (
+        (a_simulated_operator, a_plugin_operator) if importlib.util.find_spec("torch") else ()
+    )
+    for way in (a_job, a_launched_rank, *simulated):
         with tempfile.TemporaryDirectory(prefix="ways-") as folder:
             place = Place(pathlib.Path(folder), src)
             way(place)

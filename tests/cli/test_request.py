@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from jumar.cli.connect import connect
 from jumar.cli.job_values import spec_values, with_local_defaults
+from jumar.client import Client
 from jumar.errors import BadInput
+from jumar.spec.records import ServerInfo
 
 
 def values(*command: str, **flags: Any) -> dict[str, Any]:
@@ -72,3 +75,18 @@ def test_local_defaults_give_way_to_what_was_said(tmp_path: Path) -> None:
         "VIRTUAL_ENV": "/mine",
     }
     assert "workdir" not in with_local_defaults({"code": "x"}, environ, tmp_path)
+
+
+def test_the_homes_own_server_need_not_be_asked_where_its_jobs_run(
+    live_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(client: Client) -> ServerInfo:
+        raise AssertionError("a request for what server.json says")
+
+    monkeypatch.setenv("JUMAR_HOME", str(live_home))
+    monkeypatch.setattr(Client, "server", asked)
+    for name in ("JUMAR_SERVER", "JUMAR_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    server = connect()
+    with server.client:
+        assert server.engine == "local"

@@ -13,7 +13,7 @@ from jumar.engine.base import Attempt, Observation, StartHindered
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import EngineFailed
-from jumar.jobs import engines, patience
+from jumar.jobs import engines
 from jumar.jobs.patience import Hindered
 from jumar.jobs.service import JobService
 from jumar.launch.jobdir.trouble import Trouble
@@ -193,7 +193,7 @@ def test_the_time_limit_does_not_run_before_the_start_works(
         wait(service, job, lambda record: record.cause is not None)
         with monkeypatch.context() as late:
             # As if all of its time had passed since.
-            late.setattr(patience, "OVERDUE_S", -1e6)
+            late.setattr(engines, "OVERDUE_S", -1e6)
             tries = engine.tries
             wait(service, job, lambda _: engine.tries > tries + 3)
             assert engine.kills == 0

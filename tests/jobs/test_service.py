@@ -23,7 +23,7 @@ from jumar.errors import (
     SubmitRefused,
     TooLarge,
 )
-from jumar.jobs import finding, ledger, patience, results
+from jumar.jobs import engines, finding, ledger, results
 from jumar.jobs.service import JobService
 from jumar.jobs.submitting import Limits
 from jumar.spec.causes import Cause
@@ -587,7 +587,7 @@ def test_a_job_above_its_users_limit_is_refused_and_never_next(
 def test_a_job_that_outlives_stop_or_limit_by_far_is_killed(
     make: Callable[..., Platform], monkeypatch: pytest.MonkeyPatch, is_asked: bool
 ) -> None:
-    monkeypatch.setattr(patience, "OVERDUE_S", -1e6)
+    monkeypatch.setattr(engines, "OVERDUE_S", -1e6)
     platform = make(obedient=False)
     job = platform.submit(time_limit=None if is_asked else 3600)
     if is_asked:

@@ -8,7 +8,7 @@ import pytest
 
 from jumar.database.access import open_database
 from jumar.engine.memory import MemorySite
-from jumar.jobs import patience
+from jumar.jobs import engines
 from jumar.jobs.service import JobService
 from jumar.spec.causes import Cause
 from jumar.spec.job import JobSpec
@@ -100,7 +100,7 @@ def test_the_time_limit_runs_from_the_start_at_the_site(
     job, other = platform.submit(time_limit=3600), platform.submit()
     platform.pending(job)
     platform.pending(other)
-    monkeypatch.setattr(patience, "OVERDUE_S", -1e6)
+    monkeypatch.setattr(engines, "OVERDUE_S", -1e6)
     platform.site.begin(other)
     # Several passes of the conductor lie between.
     platform.wait(other, lambda record: record.state is JobState.RUNNING)

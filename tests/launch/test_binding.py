@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.launch.processes.spawn import Program, spawn
-from jumar.launch.ranks.binding import NearCard, near_cards, plan_binding
-from jumar.launch.ranks.topology import format_cpus, numa_cpus, parse_cpus
+from jumar.launch.ranks.binding import (
+    NearCard,
+    format_cpus,
+    near_cards,
+    numa_cpus,
+    parse_cpus,
+    plan_binding,
+)
 
 A2 = [
     NearCard(0, parse_cpus("72-95")),

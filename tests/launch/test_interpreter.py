@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import jumar
-from jumar.launch.interpreter import shell_python
+from jumar.launch.ranks.environment import shell_python
 
 SOURCES = str(Path(next(iter(jumar.__path__))).parent)
 
@@ -42,10 +42,10 @@ def test_the_order_of_the_shells_pythons(tmp_path: Path, monkeypatch: pytest.Mon
     assert chosen(old) == "old/python"
     assert chosen(tmp_path / "nothing") == "own/bin/python3"
     # On PATH for the sake of the command `jumar`: passed over, unless it can train.
-    monkeypatch.setattr("jumar.launch.interpreter.has_framework", lambda: False)
+    monkeypatch.setattr("jumar.launch.ranks.environment.has_framework", lambda: False)
     assert chosen(own, system) == "system/python3"
     assert chosen(own) == "own/bin/python3"
-    monkeypatch.setattr("jumar.launch.interpreter.has_framework", lambda: True)
+    monkeypatch.setattr("jumar.launch.ranks.environment.has_framework", lambda: True)
     assert chosen(own, system) == "own/bin/python3"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, logs_of, wait_for
 
-from jumar.launch.processes import process, tree, watcher
+from jumar.launch.processes import pair, process, tree
 from jumar.launch.processes.process import Stat
 
 DAEMONS = (
@@ -162,7 +162,7 @@ def test_the_watcher_looks_until_nothing_is_left_even_where_it_cannot_look(
         return found
 
     monkeypatch.setattr(process, "with_environment", look)
-    watcher.end_all({"A": "b"}, None)
+    pair.end_all({"A": "b"}, None)
     assert (running.wait(PATIENCE_S), looks) == (-signal.SIGKILL, [])
 
 

@@ -307,7 +307,7 @@ def test_it_ends_with_the_job_and_when_nobody_uses_it(
     job.hosts[-1].shutdown(socket.SHUT_RDWR)
     wait_for(lambda: is_gone(first))
     second = opened(shared, shared.running_job("ann").id)
-    for endpoint in list(shared.site.endpoints._open.values()):  # pyright: ignore[reportPrivateUsage]
+    for endpoint in list(shared.site.endpoints.opened.values()):
         endpoint.used_at = float("-inf")
     wait_for(lambda: is_gone(second))
     monkeypatch.setattr(proxy, "MOST_PER_USER", 0)

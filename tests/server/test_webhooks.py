@@ -203,7 +203,7 @@ def test_who_wanted_all_events_before_there_were_alerts_gets_those_too(tmp_path:
     told = (["done", "failed", "preempted", "sweep"], ["done", "failed"])
     rows = [{**same, "id": str(n), "events": events} for n, events in enumerate(told)]
     (tmp_path / "webhooks.json").write_text(json.dumps(rows))
-    everything, some = Webhooks(tmp_path).all()
+    everything, some = Webhooks(tmp_path).all
     assert "alert" in everything.events
     assert list(some.events) == told[1]
     # Who chooses so today keeps to it.

@@ -1,4 +1,4 @@
-"""The counter of files and hops, on the shorter of its two ways."""
+"""The counter of files and hops, on the shorter of its ways."""
 
 import importlib.util
 from pathlib import Path
@@ -34,3 +34,23 @@ def test_a_launched_rank_is_followed_through_its_processes(
     assert listed.index(front) < listed.index(run)
     pids = {line.split()[3] for line in rest[1:] if line.split()[0] in (front, run)}
     assert len(pids) == 2
+
+
+def test_lines_of_functions_are_those_from_the_decorator_to_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(
+        "def first():\n    def inner():\n        pass\n    return inner\n\n"
+        "@staticmethod\ndef second():\n    pass\n"
+    )
+    assert tool().lines_of(path, {1}) == 4
+    assert tool().lines_of(path, {1, 2, 6}) == 7
+
+
+def test_a_simulated_operator_is_counted_once_it_has_run(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    place = tool().Place(tmp_path, ROOT / "src")
+    tool().a_simulated_operator(place)
+    files = {call[3].rpartition("/")[2] for call in place.calls()}
+    assert "tensor.py" in files
+    # Only installing and importing go there.
+    assert not files & {"start.py", "settings.py"}

@@ -10,10 +10,10 @@ import pytest
 from tests.words.samples import cases, latin_left
 
 import jumar
+from jumar.cli.output import language
 from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Form, Wait, best_form, known
 from jumar.spec.records import JobSummary, Waiting, WaitPart
 from jumar.spec.states import AttemptState, JobState
-from jumar.words import language
 from jumar.words.reasons import (
     LANGUAGES,
     catalogue,

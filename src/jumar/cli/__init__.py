@@ -8,12 +8,13 @@ import signal
 import sys
 from typing import Any, cast
 
-from jumar.launch.__main__ import open_closed_files
-
 
 def main() -> None:
     """Run `jumar`."""
-    open_closed_files()
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from jumar.launch.__main__ import open_closed_files
+
+        open_closed_files()
     # File names need not be UTF-8: what cannot be printed is shown as escapes, also in JSON.
     cast("Any", sys.stdout).reconfigure(errors="backslashreplace")
     try:
@@ -32,7 +33,7 @@ def _run(arguments: list[str]) -> int:
     # Imported late, so that `jumar launch` loads only what it needs.
     if arguments[:1] == ["launch"]:
         from jumar.launch.__main__ import main as launch
-        from jumar.launch.interpreter import shell_python
+        from jumar.launch.ranks.environment import shell_python
 
         return launch(arguments[1:], shell_python(os.environ))
     from jumar.cli.app import run

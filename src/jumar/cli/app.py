@@ -16,9 +16,8 @@ from typing import cast
 import click
 
 from jumar import __version__
-from jumar.cli.output import complain, translated
+from jumar.cli.output import complain, language, translated
 from jumar.errors import JumarError
-from jumar.words import language
 
 
 @dataclass(frozen=True, slots=True)

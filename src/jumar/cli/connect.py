@@ -1,7 +1,7 @@
 """The client that a command uses; starts the home's own server when no other is configured."""
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from socket import gethostname
 from urllib.parse import urlsplit
@@ -25,8 +25,15 @@ class Connected:
     client: Client
     on_this_machine: bool
     """Whether jobs run on this machine, so that its paths and variables are valid for them."""
+    usual_engine: str | None = None
+    """Where jobs run that ask for none, if that is known already."""
     runs_on: str | None = None
     """The engine that was asked for."""
+
+    @property
+    def engine(self) -> str:
+        """Where the job runs."""
+        return self.runs_on or self.usual_engine or self.client.server().engine
 
 
 @contextmanager
@@ -74,18 +81,22 @@ def _connect(
     engine: str | None,
 ) -> Connected:
     if address is not None and not address.embedded:
-        client = Client(address.url, address.token)
-        return Connected(client, on_this_machine=_is_here(client))
-    client = _reached(settings, address)
-    if client is None and _is_direct(settings, engine):
+        return _configured(Client(address.url, address.token))
+    # Without a live process, whatever listens at the old address is something else.
+    process = None if address is None else server_process(settings.home)
+    if address is not None and process is not None:
+        client = Client(address.url, address.token, patience_s=_RESTART_S)
+        with suppress(ServerUnreachable):
+            client.reach()
+            return Connected(client, on_this_machine=True, usual_engine=process.engine)
+    if _is_direct(settings, engine):
         # Late: who uses a server need not load it.
         from jumar.direct.client import DirectClient
 
         return Connected(DirectClient(settings.home), on_this_machine=True)
-    if client is None:
-        if before_start is not None:
-            before_start()
-        client = _started(settings if engine is None else _with_engine(settings, engine))
+    if before_start is not None:
+        before_start()
+    client = _started(settings if engine is None else _with_engine(settings, engine))
     return Connected(client, on_this_machine=True)
 
 
@@ -120,18 +131,6 @@ def _with_engine(settings: Settings, engine: str) -> Settings:
     return replace(settings, engine=",".join(dict.fromkeys((*settings.engines, engine))))
 
 
-def _reached(settings: Settings, address: Address | None) -> Client | None:
-    # Without a live process, whatever listens at the old address is something else.
-    if address is None or server_process(settings.home) is None:
-        return None
-    client = Client(address.url, address.token, patience_s=_RESTART_S)
-    try:
-        client.reach()
-    except ServerUnreachable:
-        return None
-    return client
-
-
 def _started(settings: Settings) -> Client:
     from jumar.server.process.manage import running, start_detached
 
@@ -142,9 +141,13 @@ def _started(settings: Settings) -> Client:
     return Client(address.url, address.token, patience_s=_RESTART_S)
 
 
-def _is_here(client: Client) -> bool:
-    """Whether the server is on this machine; a loopback address may also be the end of a tunnel."""
+def _configured(client: Client) -> Connected:
+    """A server that may be on this machine; a loopback address may also be the end of a tunnel."""
     place = urlsplit(client.url)
     # Over ssh one may be another user there, with other files.
     is_near = place.scheme == "unix" or (place.scheme != "ssh" and place.hostname in _LOOPBACK)
-    return is_near and client.server().name == gethostname()
+    if not is_near:
+        return Connected(client, on_this_machine=False)
+    info = client.server()
+    is_here = info.name == gethostname()
+    return Connected(client, on_this_machine=is_here, usual_engine=info.engine)

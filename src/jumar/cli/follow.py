@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO
 
-from jumar.cli.output import LogFilter, clock, note, print_json, readable_line, span
+from jumar.cli.output import LogFilter, clock, language, note, print_json, readable_line, span
 from jumar.cli.staging_text import away_text, progress_text
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.errors import JumarError
@@ -18,7 +18,6 @@ from jumar.spec.array import JobArray
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 from jumar.spec.urls import is_remote
-from jumar.words import language
 from jumar.words.reasons import reason, state_name, told, waiting_sentence
 
 Write = Callable[[str], None]

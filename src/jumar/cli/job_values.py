@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from jumar.errors import BadInput
-from jumar.spec.machine import is_of_machine
+from jumar.spec.names import is_of_machine
 
 _NOT_IN_NAMES = re.compile(r"[^\w.\- ]+|\.\.+")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")

@@ -12,6 +12,7 @@ from jumar.cli.output import (
     ago,
     clip,
     clock,
+    language,
     local,
     note,
     print_json,
@@ -23,7 +24,6 @@ from jumar.client import Client
 from jumar.spec.array import spans
 from jumar.spec.records import JobSummary
 from jumar.spec.states import FINAL, JobState
-from jumar.words import language
 from jumar.words.reasons import phrase, reason
 
 _RECENT = 10

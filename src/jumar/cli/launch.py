@@ -19,6 +19,6 @@ def command(arguments: tuple[str, ...]) -> None:
       jumar launch --devices npu:8 train.py --epochs 10
     """
     from jumar.launch.__main__ import main
-    from jumar.launch.interpreter import shell_python
+    from jumar.launch.ranks.environment import shell_python
 
     sys.exit(main(arguments, shell_python(os.environ)))

@@ -19,7 +19,6 @@ from unicodedata import east_asian_width
 from jumar.spec.duration import format_duration
 from jumar.spec.states import JobState
 from jumar.spec.wire import encode
-from jumar.words import language
 
 # C0 but tab and newline, DEL, C1; marks that turn the direction of text around, so that it reads as
 # something else; line ends that only some programs know; halves of characters, which cannot be sent.
@@ -38,6 +37,12 @@ _WHOLE = re.compile(_SEQUENCE)
 # Colours; erasing in a line; up, down, forward and back; to a column.
 _DRAWING = re.compile(r"\x1b\[[0-9;:]*[mKABCDG]|[\r\b]")
 _LONGEST_SEQUENCE = 4096
+
+
+def language() -> str:
+    """What the terminal's user reads, as the environment says it."""
+    chosen = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
+    return "zh" if chosen.lower().startswith("zh") else "en"
 
 
 def readable(text: str) -> str:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.output import say, translated
+from jumar.cli.output import language, say, translated
 from jumar.cli.proving import in_words, is_unproven, tell_proof, witness
 from jumar.errors import BadInput
-from jumar.words import language
 
 if TYPE_CHECKING:
     from jumar.port.run import Outcome, Progress, Target

@@ -3,10 +3,9 @@
 import sys
 from typing import TYPE_CHECKING
 
-from jumar.cli.output import note, say
+from jumar.cli.output import language, note, say
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
-from jumar.words import language
 
 if TYPE_CHECKING:
     from jumar.port.records import Words

@@ -218,7 +218,7 @@ def _faults_in_flags(flags: Mapping[str, Any]) -> Generator[None]:
 
 def _completed(server: Connected, values: dict[str, Any]) -> dict[str, Any]:
     has_code = values.get("code") is not None or values.get("workdir") is not None
-    if server.on_this_machine and _engine_of(server) == "kubernetes":
+    if server.on_this_machine and server.engine == "kubernetes":
         # Neither the folder nor the Python of this shell means anything in a pod.
         if not has_code:
             note("note: no code is sent, the job starts in an empty folder; send it with --code .")
@@ -231,10 +231,6 @@ def _completed(server: Connected, values: dict[str, Any]) -> dict[str, Any]:
             hint="send it with --code . or name a folder there with --workdir",
         )
     return values
-
-
-def _engine_of(server: Connected) -> str:
-    return server.runs_on or server.client.server().engine
 
 
 def _print_plan(server: Connected, values: dict[str, Any], as_json: bool) -> None:

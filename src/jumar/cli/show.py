@@ -10,6 +10,7 @@ from jumar.cli.keeping import leaves_at
 from jumar.cli.output import (
     ago,
     clock,
+    language,
     local,
     padded,
     print_json,
@@ -22,7 +23,6 @@ from jumar.cli.staging_text import staging_facts
 from jumar.spec.devices import card_names
 from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState
-from jumar.words import language
 from jumar.words.reasons import (
     catalogue,
     reason,

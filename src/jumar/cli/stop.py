@@ -5,9 +5,8 @@ import click
 from jumar.cli import completing
 from jumar.cli.connect import connected
 from jumar.cli.each import for_each
-from jumar.cli.output import note, print_json
+from jumar.cli.output import language, note, print_json
 from jumar.spec.records import JobRecord
-from jumar.words import language
 from jumar.words.reasons import state_name, told
 
 

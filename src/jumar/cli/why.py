@@ -8,10 +8,9 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.connect import connected
-from jumar.cli.output import local, print_json, readable_line, say
+from jumar.cli.output import language, local, print_json, readable_line, say
 from jumar.errors import BadInput
 from jumar.spec.verdicts import CONSEQUENCE, Evidence, Verdict
-from jumar.words import language
 from jumar.words.reasons import phrase
 
 

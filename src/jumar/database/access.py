@@ -243,7 +243,8 @@ class Database:
                 return
             break
         self.trouble = None
-        self._complaints.over("writing to the database")
+        if self._complaints.said:
+            self._complaints.over("writing to the database")
         for waiting, result in done:
             if waiting.then is not None:
                 waiting.then(result)

@@ -1,17 +1,17 @@
 """How a database is reached, SQLite or PostgreSQL, and how its tables are brought up to date."""
 
 from pathlib import Path
-from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
 
+from jumar.database.sqlite_file import prepared
 from jumar.errors import BadInput, HomeUnusable
 
 
@@ -35,21 +35,7 @@ def make_engine(url: str) -> Engine:
         raise HomeUnusable(
             "PostgreSQL needs a driver", hint="pip install 'jumar[postgres]'"
         ) from error
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _prepare_sqlite(connection: Any, _record: Any) -> None:
-    # The driver's own BEGIN comes too late for savepoints; `_begin_sqlite` says it instead.
-    connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("jumar_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    return prepared(engine)
 
 
 def migrate(engine: Engine) -> None:

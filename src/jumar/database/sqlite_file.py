@@ -1,4 +1,4 @@
-"""The file of an SQLite database, watched: whether what is on disk is still what is open here.
+"""An SQLite database: how its connections begin, and whether its file on disk is still what is open here.
 
 SQLite writes on into a file that was removed, and nobody is told. So the file and its write-ahead log
 are compared with what was opened: a few microseconds before and after each commit."""
@@ -9,6 +9,9 @@ import secrets
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event
 
 from jumar.errors import DatabaseAway, DatabaseLost, HomeUnusable
 
@@ -21,6 +24,25 @@ _HINT = (
     "put it back with: jumar repair (from the job folders and what the server still holds), "
     "or jumar restore FILE (from a backup)"
 )
+
+
+def prepared(engine: Engine) -> Engine:
+    """Whose connections are set as ours must be, and begin as we say."""
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: Any, _record: Any) -> None:
+    # The driver's own BEGIN comes too late for savepoints; `_begin` says it instead.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=10000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("jumar_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 class SqliteFile:

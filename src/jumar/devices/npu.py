@@ -16,7 +16,7 @@ from jumar.devices.smi_info import SmiChip, SmiInfo, Usage, read_info
 from jumar.devices.smi_maps import MappedChip, read_map, read_topology
 from jumar.devices.text import CannotRead
 from jumar.launch.ascend.hccn import read_conf
-from jumar.launch.ranks.topology import Topology
+from jumar.launch.ranks.binding import Topology
 from jumar.spec.devices import Card, CardProcess, DeviceKind
 
 _log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from jumar.devices.smi_table import column_key
 from jumar.devices.text import CannotRead, first_words, identity, lines_of
-from jumar.launch.ranks import topology
-from jumar.launch.ranks.topology import Topology
+from jumar.launch.ranks import binding
+from jumar.launch.ranks.binding import Topology
 
 # Includes columns that nothing here needs, such as the slot on A5: each shifts the values after it.
 _MAP_NAMES = re.compile(
@@ -59,7 +59,7 @@ def _mapped(columns: list[str], line: str) -> MappedChip | None:
 
 def read_topology(text: str) -> Topology:
     """The matrix; raises CannotRead if the chip has none."""
-    found = topology.read_topology("\n".join(lines_of(text)))
+    found = binding.read_topology("\n".join(lines_of(text)))
     if found is None:
         raise CannotRead(f"no topology: {first_words(text) or 'no output'}")
     return found

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from jumar.errors import BadInput
 from jumar.host.versions import Version
-from jumar.launch.interpreter import shell_python
 from jumar.launch.processes.probe import Answer, ask
+from jumar.launch.ranks.environment import shell_python
 
 INSPECT_LIMIT_S = 20.0
 NO_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}

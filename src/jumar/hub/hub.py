@@ -7,7 +7,10 @@ import secrets
 import time
 from pathlib import Path
 
+from sqlalchemy import select
+
 from jumar.database.access import Database
+from jumar.database.tables import hub_repos
 from jumar.errors import NotFound, SubmitRefused
 from jumar.hub.address import parse
 from jumar.hub.checkouts import Checkouts
@@ -95,10 +98,16 @@ class Hub:
     def job_variables(self, address: str, job: str) -> dict[str, str]:
         """What has the Hugging Face libraries in a job ask this hub, with the rights of `job_of`; nothing
         while the hub has nothing for them: then they are better off with the one that they know."""
-        if self.upstream is None and not self.repositories.has_models_or_data():
+        if self.upstream is None and not self._has_models_or_data():
             return {}
         token = f"{_JOB_TOKEN}{job}_{self.proof('job', job)}"
         return {"HF_ENDPOINT": f"{address}/hf", "HF_TOKEN": token, **_QUIET}
+
+    def _has_models_or_data(self) -> bool:
+        """Whether there is any repository that the Hugging Face libraries could ask for."""
+        query = select(hub_repos.c.id).where(hub_repos.c.kind != "project").limit(1)
+        with self._database.read() as connection:
+            return connection.execute(query).first() is not None
 
     def job_of(self, token: str) -> str | None:
         """The job that was given this token: it reads what its user may read, while it runs."""

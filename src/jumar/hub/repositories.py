@@ -239,12 +239,6 @@ class Repositories:
         with self.database.read() as connection:
             return [_record(row) for row in connection.execute(select(hub_repos))]
 
-    def has_models_or_data(self) -> bool:
-        """Whether there is any repository that the Hugging Face libraries could ask for."""
-        query = select(hub_repos.c.id).where(hub_repos.c.kind != "project").limit(1)
-        with self.database.read() as connection:
-            return connection.execute(query).first() is not None
-
     def groups_of(self, user: str) -> list[str]:
         """The groups whose repositories are those of `user` too."""
         query = select(group_members.c.group).where(group_members.c.user == user)

@@ -162,7 +162,7 @@ class Conductor:
             try:
                 with self._passing:
                     self._pass(None if is_tick else hinted)
-                if is_tick:
+                if is_tick and self._complaints.said:
                     # A pass of a few jobs may have had nothing to do with what is in the way.
                     self._complaints.over("a pass over the jobs")
             except (JumarError, OSError) as error:
@@ -200,7 +200,8 @@ class Conductor:
         self._look_at_held()
         self._start_what_may()
         if only is None:
-            self._look_after_results()
+            if self._results.waiting:
+                self._look_after_results()
             # Also where nothing has to be written: a lost database is said at once.
             self._database.check()
 
@@ -268,7 +269,7 @@ class Conductor:
             self.roster.reflect(row)
 
     def _start_what_may(self) -> None:
-        drain = self.draining.now()
+        drain = None if self.draining.last is None else self.draining.now()
         if drain is not None:
             if drain.requeue:
                 leaving = [job.row.id for job in self.roster.active() if self._must_leave(job)]

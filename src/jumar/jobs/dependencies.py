@@ -131,29 +131,27 @@ class HeldJobs:
     """In memory: who waits for whom, and who has to be looked at. Kept by the roster, under its lock."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, JobRow] = {}
+        self.rows: dict[str, JobRow] = {}
+        """By id: those that wait. Mostly none do, and then there is nothing to ask here."""
         self._waiting_for: dict[str, dict[str, None]] = {}
         """By job or array: the jobs that wait for it, in the order in which they came."""
         self._in_array: dict[str, dict[str, None]] = {}
         """By array: its jobs that wait for a place in it."""
         self._due: dict[str, None] = {}
 
-    def __contains__(self, job_id: object) -> bool:
-        return job_id in self._rows
-
     def hold(self, row: JobRow) -> None:
         """A job that waits; a new one is due, since what it waits for may be over already."""
-        if row.id not in self._rows:
+        if row.id not in self.rows:
             self._due[row.id] = None
             for target in targets_of(row):
                 self._waiting_for.setdefault(target, {})[row.id] = None
             if row.array_id is not None and row.array_limit is not None:
                 self._in_array.setdefault(row.array_id, {})[row.id] = None
-        self._rows[row.id] = row
+        self.rows[row.id] = row
 
     def release(self, job_id: str) -> None:
         """It waits no longer."""
-        row = self._rows.pop(job_id)
+        row = self.rows.pop(job_id)
         self._due.pop(job_id, None)
         for target in targets_of(row):
             self._drop(self._waiting_for, target, job_id)
@@ -182,7 +180,7 @@ class HeldJobs:
 
     def due(self) -> list[str]:
         """Those to look at now, in the order in which they came."""
-        return sorted(self._due, key=lambda job_id: self._rows[job_id].seq)
+        return sorted(self._due, key=lambda job_id: self.rows[job_id].seq)
 
     def looked_at(self, job_id: str) -> None:
         """Until something else happens."""

@@ -29,11 +29,12 @@ class Draining:
         self._path = path
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._drain = _read(path)
+        self.last: Drain | None = _read(path)
+        """What was said last, if it was not ended; it may be over by now."""
 
     def now(self) -> Drain | None:
         """The drain that is on, if one is."""
-        drain = self._drain
+        drain = self.last
         if drain is None or (drain.until is not None and drain.until <= time.time()):
             return None
         return drain
@@ -51,7 +52,7 @@ class Draining:
             if before is not None:
                 made = replace(made, since=before.since)
             write_whole(self._path, json.dumps(asdict(made)) + "\n", private=True)
-            self._drain = made
+            self.last = made
         log.info("no jobs are started: %s", why or by)
         self._on_change()
 
@@ -59,7 +60,7 @@ class Draining:
         """Start jobs again."""
         with self._lock:
             self._path.unlink(missing_ok=True)
-            self._drain = None
+            self.last = None
         self._on_change()
 
 

@@ -2,7 +2,9 @@
 out of reach: then it is asked again."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from jumar.database.complaints import Complaints
@@ -10,13 +12,16 @@ from jumar.engine.base import Attempt, Engine, HasCards, HasImages, HasQueue, Ob
 from jumar.errors import BadInput, EngineFailed, JumarError
 from jumar.jobs.lane import Lane
 from jumar.jobs.observed import refused
-from jumar.jobs.patience import QUEUE_LIMIT_S, START_LIMIT_S, Hindered, Patience
+from jumar.jobs.patience import QUEUE_LIMIT_S, START_LIMIT_S, Hindered
 from jumar.jobs.roster import ActiveJob
 from jumar.jobs.rows import JobRow
+from jumar.spec.causes import Cause
 from jumar.spec.records import ImageRecord
 from jumar.spec.states import AttemptState, JobState
 
 log = logging.getLogger(__name__)
+OVERDUE_S = 30.0
+"""How long after the end of all grace a job is given up: its own supervisor should have acted."""
 
 
 class Engines:
@@ -115,6 +120,47 @@ class Engines:
         return self._lanes.get(attempt.engine) or self.of(attempt.engine)
 
 
+class Patience:
+    """With jobs that should have ended: one that outlives its time limit, or a request to stop, is killed. For one
+    thread."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, int, bool], float] = {}
+        """Since when attempts are seen to run, or to be asked to stop."""
+        self._killed: set[tuple[str, int]] = set()
+
+    def is_over(self, job: ActiveJob, *, is_stopping: bool) -> bool:
+        """Whether it has outlived its limit, or a stop, by more than it may: something keeps its
+        supervisor from ending it."""
+        limit_s = 0.0 if is_stopping else job.row.spec.time_limit
+        if limit_s is None:
+            return False
+        key, now = (job.row.id, job.attempt.number, is_stopping), time.monotonic()
+        if job.is_pending and not is_stopping:
+            # Its limit runs from its start there.
+            self._since.pop(key, None)
+            return False
+        # Of this life only: how long it ran before, a clock that was set may tell wrongly.
+        since = self._since.setdefault(key, now)
+        return now - since > limit_s + job.grace_s + OVERDUE_S
+
+    def lost(self, job: ActiveJob) -> None:
+        """The server kills it."""
+        self._killed.add((job.row.id, job.attempt.number))
+
+    def corrected(self, seen: Observation) -> Observation:
+        """The engine sees that it was killed, not by whom."""
+        if seen.state is AttemptState.LOST and (seen.job_id, seen.number) in self._killed:
+            return replace(seen, cause=Cause.KILLED_BY_SERVER, values={}, reason=None)
+        return seen
+
+    def forget(self, row: JobRow) -> None:
+        """The job's attempt is over."""
+        for is_stopping in (False, True):
+            self._since.pop((row.id, row.attempt, is_stopping), None)
+        self._killed.discard((row.id, row.attempt))
+
+
 class Deeds:
     """What the engines are asked to do: trouble with one job costs no other. Used by the conductor's thread alone."""
 
@@ -132,11 +178,13 @@ class Deeds:
     def clear(self) -> None:
         """Other jobs are there now."""
         self.unstarted.clear()
-        self._hindered.clear()
+        self._hindered.troubles.clear()
 
     def observe(self, attempts: Iterable[Attempt]) -> list[Observation]:
         """How the attempts stand: what the engines see, and what is only known here."""
-        seen = map(self._hindered.corrected, self._engines.observe(attempts))
+        seen = self._engines.observe(attempts)
+        if self._hindered.troubles:
+            seen = map(self._hindered.corrected, seen)
         return list(map(self._patience.corrected, seen))
 
     def urge(self, job: ActiveJob, *, is_stopping: bool, is_tick: bool) -> None:
@@ -174,9 +222,10 @@ class Deeds:
             else:
                 self._on_seen(refused(attempt, error))
         else:
-            self._complaints.over(what)
+            if self._complaints.said:
+                self._complaints.over(what)
             self.unstarted.discard(attempt.job_id)
-            self._hindered.over(attempt.job_id, attempt.number)
+            self._hindered.troubles.pop((attempt.job_id, attempt.number), None)
 
     def preempt(self, attempt: Attempt) -> None:
         """Have it end to make room."""
@@ -197,10 +246,11 @@ class Deeds:
 
     def forget(self, row: JobRow) -> None:
         """Something of the job's attempt was written down: the engine has it, or it is over."""
-        if row.state is JobState.STARTING and self._hindered.is_hindered(row.id, row.attempt):
+        key = row.id, row.attempt
+        if row.state is JobState.STARTING and key in self._hindered.troubles:
             # What was written down is only why it has not begun.
             return
         self.unstarted.discard(row.id)
-        self._hindered.over(row.id, row.attempt)
+        self._hindered.troubles.pop(key, None)
         if not row.state.is_active:
             self._patience.forget(row)

@@ -118,7 +118,7 @@ class Lane:
                 return
             self._tell([refused(attempt, error)])
         self._complaints.over(what)
-        self._hindered.over(attempt.job_id, attempt.number)
+        self._hindered.troubles.pop((attempt.job_id, attempt.number), None)
         with self._woken:
             self._starts.pop(_key(attempt), None)
 
@@ -168,7 +168,7 @@ class Lane:
             del self._watched[key]
             self._seen.pop(key, None)
             self._starts.pop(key, None)
-            self._hindered.over(*key)
+            self._hindered.troubles.pop(key, None)
 
 
 def _key(one: Attempt | Observation) -> _Key:

@@ -225,7 +225,8 @@ class Notes:
                 self._put_aside(seen, outcome)
 
     def _written(self, row: JobRow) -> None:
-        self._complaints.over(f"the state of job {row.id}")
+        if self._complaints.said:
+            self._complaints.over(f"the state of job {row.id}")
         self._set_aside.pop(row.id, None)
         log.info("job %s is %s", row.id, row.state)
         self._on_written(row)

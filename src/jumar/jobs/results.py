@@ -25,31 +25,32 @@ class Results:
         self._folder = folder
         self._complaints = Complaints(log)
         self._lock = threading.Lock()
-        self._waiting: dict[str, tuple[Attempt, float]] = {}
+        self.waiting: dict[str, tuple[Attempt, float]] = {}
+        """By job: its last attempt, and when they are sent again."""
 
     def watch(self, rows: Iterable[JobRow], *, soon: bool = False) -> None:
         """Look after these from now on; `soon`: whoever tried last is not of this life."""
         due = time.monotonic() + (0.0 if soon else RESEND_EVERY_S)
         with self._lock:
             for row in rows:
-                self._waiting[row.id] = (last_attempt(row, self._folder / row.id), due)
+                self.waiting[row.id] = (last_attempt(row, self._folder / row.id), due)
 
     def look(self) -> list[str]:
         """The jobs whose results have arrived meanwhile; sends others again when it is time."""
         with self._lock:
-            waiting = list(self._waiting.values())
+            waiting = list(self.waiting.values())
         return [attempt.job_id for attempt, due in waiting if self._has_arrived(attempt, due)]
 
     def clear(self) -> None:
         """Look after none."""
         with self._lock:
-            self._waiting.clear()
+            self.waiting.clear()
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """It is written down that these have arrived."""
         with self._lock:
             for job_id in job_ids:
-                self._waiting.pop(job_id, None)
+                self.waiting.pop(job_id, None)
 
     def _has_arrived(self, attempt: Attempt, due: float) -> bool:
         try:
@@ -62,7 +63,7 @@ class Results:
             if time.monotonic() >= due:
                 with self._lock:
                     next_due = time.monotonic() + RESEND_EVERY_S
-                    self._waiting[attempt.job_id] = (attempt, next_due)
+                    self.waiting[attempt.job_id] = (attempt, next_due)
                 engine.send_results(attempt)
         except (JumarError, OSError) as error:
             self._complaints.say(f"the results of job {attempt.job_id}", error)

@@ -172,7 +172,8 @@ class Roster:
             matters = True
             if row.state.is_final:
                 self._leave(row.id)
-                self._held.ended(row)
+                if self._held.rows:
+                    self._held.ended(row)
             elif row.is_held:
                 self._held.hold(row)
             elif row.state is JobState.QUEUED:
@@ -260,7 +261,7 @@ class Roster:
             self._free[row.spec.device.kind] -= len(attempt.cards)
 
     def _leave(self, job_id: str) -> None:
-        if job_id in self._held:
+        if job_id in self._held.rows:
             self._held.release(job_id)
         elif job_id in self._line:
             self._line.remove(job_id)
@@ -294,7 +295,7 @@ class Roster:
     def due(self) -> list[str]:
         """Jobs that wait for others, where that may be over."""
         with self._lock:
-            return self._held.due()
+            return self._held.due() if self._held.rows else []
 
     def looked_at(self, row: JobRow) -> None:
         """Show what a look at a job that waits for others came to."""

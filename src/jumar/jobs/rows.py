@@ -80,12 +80,12 @@ class JobRow:
 
     def record(
         self,
-        *,
-        attempts: tuple[AttemptRecord, ...],
-        waiting: Waiting | None,
         directory: Path,
-        staging: StagingRecord | None,
-        trial: str | None,
+        *,
+        attempts: tuple[AttemptRecord, ...] = (),
+        waiting: Waiting | None = None,
+        staging: StagingRecord | None = None,
+        trial: str | None = None,
     ) -> JobRecord:
         """All about the job as it is shown to people."""
         summary = self.summary()

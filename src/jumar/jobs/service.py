@@ -52,13 +52,11 @@ from jumar.spec.causes import Cause
 from jumar.spec.draining import DrainReport
 from jumar.spec.job import JobSpec
 from jumar.spec.records import (
-    AttemptRecord,
     FilePage,
     JobRecord,
     JobSummary,
     LogFile,
     StagingRecord,
-    Waiting,
 )
 from jumar.spec.states import JobState
 from jumar.spec.text import storable
@@ -121,15 +119,17 @@ class JobService:
         )
         self.code = CodeUse(database, self.archives)
         self.disk = DiskUse(database, self._files, self.code, limits.disk_bytes, other_bytes)
-        self._submissions = Submissions(
+        submissions = Submissions(
             database=database,
             engines=engines,
             roster=roster,
             archives=self.archives,
             limits=limits,
             disk=self.disk,
+            files=self._files,
+            known=self.get,
         )
-        self.plan = self._submissions.plan
+        self.plan, self.submit = submissions.plan, submissions.submit
         self._overview = Overview(
             database=database,
             engines=engines,
@@ -209,24 +209,6 @@ class JobService:
         self._hints.close()
         self.engines.close()
         self._database.close()
-
-    def submit(
-        self,
-        spec: JobSpec,
-        *,
-        user: str,
-        key: str | None = None,
-        ranked: bool = False,
-        engine: str | None = None,
-    ) -> JobRecord:
-        """Put a job, or all jobs of an array, in line; gives the first. The same key from the same user gives the same job again; KeyReused where
-        the job is not the same.
-
-        `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
-        the jobs of this user only. `engine`: where it shall run, if not where most jobs do."""
-        row, is_new = self._submissions.add(spec, user=user, key=key, ranked=ranked, engine=engine)
-        # Nothing has happened to a new job yet: no need to look.
-        return self._record(row) if is_new else self.get(row.id)
 
     def rerun(
         self, job: str, *, user: str, key: str | None = None, ranked: bool = False
@@ -349,7 +331,13 @@ class JobService:
             waiting = self._overview.why_it_waits(row)
         if len(attempts) > 1:
             attempts = self._going_on.added(row.id, attempts)
-        return self._record(row, attempts=attempts, waiting=waiting)
+        return row.record(
+            self._files.directory(row.id),
+            attempts=attempts,
+            waiting=waiting,
+            staging=self._staging(row),
+            trial=self._files.trial(row.id),
+        )
 
     def drain_report(self) -> DrainReport:
         """Whether jobs are started, and how many still run."""
@@ -418,14 +406,3 @@ class JobService:
     def spec_of(self, job: str) -> JobSpec:
         """What a job was submitted with, its secrets included: for its own user only."""
         return self._row(job).spec
-
-    def _record(
-        self, row: JobRow, attempts: tuple[AttemptRecord, ...] = (), waiting: Waiting | None = None
-    ) -> JobRecord:
-        return row.record(
-            attempts=attempts,
-            waiting=waiting,
-            directory=self._files.directory(row.id),
-            staging=self._staging(row),
-            trial=self._files.trial(row.id),
-        )

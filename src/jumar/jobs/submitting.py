@@ -1,12 +1,14 @@
 """How jobs come: checked, held to what this server allows, completed, and put in line."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
+from jumar.engine.files import JobFiles
 from jumar.errors import SubmitRefused
 from jumar.jobs import dependencies, ledger
 from jumar.jobs.archives import CodeArchives
@@ -19,7 +21,7 @@ from jumar.spec.array import JobArray
 from jumar.spec.duration import format_duration
 from jumar.spec.fields import ArchivedCode, GitCode
 from jumar.spec.job import JobSpec
-from jumar.spec.records import Plan
+from jumar.spec.records import JobRecord, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,11 @@ class Submissions:
         archives: CodeArchives,
         limits: Limits,
         disk: DiskUse,
+        files: JobFiles,
+        known: Callable[[str], JobRecord],
     ) -> None:
-        self._disk = disk
+        """`known`: all about a job that was there before."""
+        self._disk, self._files, self._known = disk, files, known
         self._database = database
         self._engines = engines
         self._roster = roster
@@ -100,16 +105,27 @@ class Submissions:
                 f"the job needs {needs} devices, and one user may hold {self._limits.user}",
                 hint="ask for fewer; an administrator raises JUMAR_USER_LIMIT",
             )
-        self._disk.check(user)
+        if self._limits.disk_bytes:
+            self._disk.check(user)
         archive = None
         if isinstance(spec.code, ArchivedCode):
             archive = self._archives.find(spec.code.archive)
         return chosen.plan(spec, archive=archive, user=user)
 
-    def add(
-        self, spec: JobSpec, *, user: str, key: str | None, ranked: bool, engine: str | None = None
-    ) -> tuple[JobRow, bool]:
-        """Put a job, or all jobs of an array, in line; the first, and whether it is new."""
+    def submit(
+        self,
+        spec: JobSpec,
+        *,
+        user: str,
+        key: str | None = None,
+        ranked: bool = False,
+        engine: str | None = None,
+    ) -> JobRecord:
+        """Put a job, or all jobs of an array, in line; gives the first. The same key from the same user gives the
+        same job again; KeyReused where the job is not the same.
+
+        `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
+        the jobs of this user only. `engine`: where it shall run, if not where most jobs do."""
         notes = self.plan(spec, user=user, engine=engine).notes
         spec = self._limits.time.applied(self._resolved(spec, user=user, sees_all=ranked))
         now = time.time()
@@ -130,12 +146,14 @@ class Submissions:
             else:
                 row, is_new = ledger.insert_job(connection, spec=spec, **given)
                 rows = [row]
-            if is_new:
+            if is_new and spec.after:
                 dependencies.refuse_hopeless(connection, rows[0])
             return rows, is_new
 
         rows, is_new = self._database.write(insert, then=self._show_new)
-        return rows[0], is_new
+        first = rows[0]
+        # Nothing has happened to a new job yet: no need to look.
+        return first.record(self._files.directory(first.id)) if is_new else self._known(first.id)
 
     def _resolved(self, spec: JobSpec, *, user: str, sees_all: bool) -> JobSpec:
         if not spec.after:

@@ -17,12 +17,13 @@ MODULES = (
     "jumar.launch.ascend.cann",
     "jumar.launch.complete.one_file",
     "jumar.launch.complete.sharded",
-    "jumar.launch.node.beside",
     "jumar.launch.prepare.activate",
     "jumar.launch.prepare.image",
+    "jumar.launch.prepare.requirements",
     "jumar.launch.processes.probe",
     "jumar.launch.ray",
 )
+is_loaded = False
 
 
 def begin_quickly() -> None:
@@ -42,5 +43,7 @@ def loading_is_over() -> None:
 
 def load() -> None:
     """All of them; one that is there already costs nothing."""
+    global is_loaded
     for name in MODULES:
         importlib.import_module(name)
+    is_loaded = True

@@ -8,11 +8,11 @@ import pkgutil
 import re
 from typing import Dict, FrozenSet, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
-from jumar.launch.interpreter import active_python
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.limits import HANG_LIMIT_S, JOIN_LIMIT_S
 from jumar.launch.nodes.team import Meeting
 from jumar.launch.ranks.cards import BadUsage
+from jumar.launch.ranks.environment import active_python
 
 KINDS = ("npu", "gpu", "sim", "cpu")
 _DEVICES = re.compile(r"(?:(npu|gpu|sim|cpu)(?::(\d{1,5}))?|(\d{1,5})|(auto|all))", re.I)

@@ -56,7 +56,7 @@ class Notices:
         """A process that uses a card and belongs to no job is ended then."""
         told = {*self.admins(), process.user}
         at = time.strftime("%H:%M", time.localtime(ends_at))
-        for hook in self.webhooks.all():
+        for hook in self.webhooks.all:
             if hook.user in told and "sweep" in hook.events:
                 values = {"pid": process.own_pid, "name": process.name, "user": process.user}
                 words = phrase(hook.language, "notice", "sweep", card=card, at=at, **values)

@@ -60,15 +60,12 @@ class Webhooks:
     def __init__(self, home: Path) -> None:
         self._path = home / "webhooks.json"
         self._lock = threading.Lock()
-        self._all = _read(self._path)
+        self.all = _read(self._path)
+        """Everybody's; replaced, never changed."""
 
     def of(self, user: str) -> tuple[Webhook, ...]:
         """A user's webhooks."""
-        return tuple(hook for hook in self._all if hook.user == user)
-
-    def all(self) -> tuple[Webhook, ...]:
-        """Everybody's."""
-        return self._all
+        return tuple(hook for hook in self.all if hook.user == user)
 
     def find(self, user: str, webhook_id: str) -> Webhook:
         """One of a user's own; NotFound."""
@@ -103,19 +100,19 @@ class Webhooks:
         with self._lock:
             if len(self.of(user)) >= _MOST_EACH:
                 raise Conflict(f"{user} has {_MOST_EACH} webhooks", hint="see: jumar notify list")
-            self._write((*self._all, made))
+            self._write((*self.all, made))
         return made
 
     def remove(self, user: str, webhook_id: str) -> None:
         """Tell the user there no more; NotFound."""
         with self._lock:
             gone = self.find(user, webhook_id)
-            self._write(tuple(hook for hook in self._all if hook is not gone))
+            self._write(tuple(hook for hook in self.all if hook is not gone))
 
     def _write(self, hooks: tuple[Webhook, ...]) -> None:
         text = json.dumps({"format": _FORMAT, "webhooks": [asdict(hook) for hook in hooks]})
         write_whole(self._path, text, private=True, durable=True)
-        self._all = hooks
+        self.all = hooks
 
 
 def _check(kind: str, url: str, secret: str, events: tuple[str, ...], *, anywhere: bool) -> None:

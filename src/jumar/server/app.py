@@ -17,6 +17,7 @@ from jumar.server.api import (
     endpoints,
     evaluation,
     files,
+    follow,
     groups,
     images,
     job_alerts,
@@ -70,7 +71,7 @@ def create_app(site: Site) -> FastAPI:
     )
     app.state.site = site
     # Routes are tried one after the other, and open pages ask for these again and again.
-    for module in (metrics, usage, logs):
+    for module in (metrics, usage, logs, follow):
         app.include_router(module.router, prefix=API)
     app.include_router(job_router, include_in_schema=False)
     job_modules = (

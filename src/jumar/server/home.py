@@ -109,6 +109,8 @@ class ServerProcess:
     pid: int
     url: str
     identity: Identity | None
+    engine: str | None = None
+    """Where it runs jobs that ask for none; an earlier jumar did not say."""
 
     def is_alive(self) -> bool:
         """Whether just this process still runs."""
@@ -128,5 +130,5 @@ def server_process(home: Path) -> ServerProcess | None:
     if not isinstance(pid, int):
         return None
     identity = Identity(pid, ticks, str(values.get("boot_id"))) if isinstance(ticks, int) else None
-    found = ServerProcess(pid, str(values.get("url", "")), identity)
+    found = ServerProcess(pid, str(values.get("url", "")), identity, values.get("engine"))
     return found if found.is_alive() else None

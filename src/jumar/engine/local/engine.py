@@ -95,7 +95,8 @@ class LocalEngine:
 
     def plan(self, spec: JobSpec, *, user: str, archive: Path | None = None) -> Plan:
         """How the job would run; raises SubmitRefused when it never could."""
-        spec = self._mounts.placed(spec)
+        if self._mounts.table:
+            spec = self._mounts.placed(spec)
         self._stages.check(spec, user)
         if spec.image is not None:
             self._containers.check(spec)
@@ -116,7 +117,8 @@ class LocalEngine:
         if is_claimed(directory) or os.path.lexists(directory.said):
             return
         self._observer.begin(attempt)
-        attempt = replace(attempt, spec=self._mounts.placed(attempt.spec))
+        if self._mounts.table:
+            attempt = replace(attempt, spec=self._mounts.placed(attempt.spec))
         write_files(
             directory,
             attempt,

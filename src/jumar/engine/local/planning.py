@@ -16,11 +16,10 @@ from typing import Any
 from jumar.engine.archive_names import BadArchive, names_of
 from jumar.engine.shared.files import code_kind, input_paths, local_path, output_paths
 from jumar.errors import SubmitRefused
-from jumar.launch.prepare.requirements import FILE_NAME
 from jumar.launch.processes.spawn import find
 from jumar.launch.ranks.environment import inherited, job_tools_path, simulation_path
 from jumar.launch.ranks.frameworks import VISIBLE
-from jumar.launch.ranks.plan import arguments, boot_file
+from jumar.launch.ranks.plan import REQUIREMENTS, arguments, boot_file
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
 from jumar.spec.records import Plan
@@ -257,7 +256,7 @@ def _simple_words(command: list[str] | str) -> list[str]:
 
 def _brings_packages(spec: JobSpec, files: _Files) -> bool:
     boot = boot_file(spec.command)
-    beside = boot is not None and files.has(os.path.join(os.path.dirname(boot), FILE_NAME))
+    beside = boot is not None and files.has(os.path.join(os.path.dirname(boot), REQUIREMENTS))
     return spec.requirements is not None or bool(spec.activate) or beside
 
 

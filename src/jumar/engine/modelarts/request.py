@@ -13,7 +13,7 @@ from jumar.modelarts.service import dig
 from jumar.spec.devices import DeviceKind
 from jumar.spec.fields import ArchivedCode
 from jumar.spec.job import JobSpec
-from jumar.spec.machine import is_of_machine
+from jumar.spec.names import is_of_machine
 from jumar.spec.urls import is_remote
 
 BOOT_FILE = "jumar_modelarts_boot.py"

@@ -28,9 +28,7 @@ class Mounts:
         return {name: url if is_remote(url) else self._url(url) for name, url in urls.items()}
 
     def placed(self, spec: JobSpec) -> JobSpec:
-        """The spec with the paths of this machine."""
-        if not self.table:
-            return spec
+        """The spec with the paths of this machine. Only where there is a table: all paths lose their `file://`."""
         ckpt = self.place_all({} if spec.ckpt is None else {"ckpt": spec.ckpt}).get("ckpt")
         changed = {
             "workdir": None if spec.workdir is None else self.place(spec.workdir),

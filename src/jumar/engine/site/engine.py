@@ -99,7 +99,8 @@ class SiteEngine(LocalEngine):
         account = self._account_of(user)
         if sum(map(is_of_hub, spec.inputs.values())) > MOST_INPUTS:
             raise SubmitRefused(f"a job of a site may have {MOST_INPUTS} inputs of the hub")
-        spec = self._mounts.placed(spec)
+        if self._mounts.table:
+            spec = self._mounts.placed(spec)
         paths = [spec.workdir, *spec.inputs.values(), *spec.outputs.values(), spec.ckpt]
         for path in filter(None, paths):
             if self._site.fences and f"{path.removeprefix('file://')}/".startswith(_FENCED):
@@ -167,11 +168,9 @@ class SiteEngine(LocalEngine):
         """What the launcher is told, keys included: it is on no disk until the user writes it down."""
         folder = self._state / "users" / str(account.uid)
         # As the launcher sees it, which has all of an attempt in the job's own folder.
-        attempt = replace(
-            attempt,
-            directory=self.root_files.directory(attempt.job_id),
-            spec=self._mounts.placed(attempt.spec),
-        )
+        attempt = replace(attempt, directory=self.root_files.directory(attempt.job_id))
+        if self._mounts.table:
+            attempt = replace(attempt, spec=self._mounts.placed(attempt.spec))
         seen = JobDir(str(attempt.directory), attempt.number)
         facts = self._book.facts(attempt.spec.device.kind, attempt.card_ids, self.cards())
         staged = self._stages.told(attempt, seen, home=folder, store_file=seen.store_file)

@@ -47,7 +47,6 @@ class Job(NamedTuple):
     """Where checkpoints go, when that is not the job directory."""
     auto_port: bool = False
     """Whether cuda is read as npu."""
-    """Whether each run shall give the same numbers."""
     nodes: int = 1
     activate: Tuple[str, ...] = ()
     """What to activate before anything of the job runs, line by line."""
@@ -61,6 +60,23 @@ class Job(NamedTuple):
     """Paths that the site has promised to jobs, and the folders of this machine that they mean."""
     is_network_closed: bool = False
     """Whether its ranks may reach each other only."""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether anything that it reads or writes has a place of its own."""
+        return bool(self.inputs or self.outputs or self.ckpt is not None)
+
+    def data_paths(self, directory: JobDir) -> Dict[str, str]:
+        """The path of each input and output, as the job gets it."""
+        made = {name: path or directory.path("out", name) for name, path in self.outputs.items()}
+        return {**self.inputs, **made}
+
+    def data_variables(self, directory: JobDir) -> Dict[str, str]:
+        """The same in variables."""
+        paths = self.data_paths(directory)
+        inputs = {f"JUMAR_INPUT_{name.upper()}": paths[name] for name in self.inputs}
+        outputs = {f"JUMAR_OUTPUT_{name.upper()}": paths[name] for name in self.outputs}
+        return {**inputs, **outputs}
 
 
 class Staging(NamedTuple):

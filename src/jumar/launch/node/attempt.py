@@ -15,13 +15,13 @@ from jumar.launch.jobdir.news import (
     reserve_start,
     write_start,
 )
-from jumar.launch.jobdir.safefile import create_json
+from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.node import progress
 from jumar.launch.node.given import Given
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello
-from jumar.launch.prepare import code, platform_files, requirements, staging
+from jumar.launch.prepare import code, platform_files, staging
 from jumar.launch.prepare.containing import wrapping_of
 from jumar.launch.prepare.platform_files import Part
 from jumar.launch.prepare.steps import Steps
@@ -34,7 +34,7 @@ from jumar.launch.processes.supervise import SCHEDULER, SENDER, Exit, Outcome, R
 from jumar.launch.processes.tree import Tree
 from jumar.launch.ranks.environment import inherited
 from jumar.launch.ranks.frameworks import Group
-from jumar.launch.ranks.plan import NodePlan
+from jumar.launch.ranks.plan import NodePlan, find_requirements
 from jumar.launch.verdict import (
     SetupFailed,
     Verdict,
@@ -57,8 +57,6 @@ class Attempt(NodeRun):
         self._python: Optional[Dict[str, str]] = None
         self._ending_at: Optional[float] = None
         self._log_at = 0
-        self._has_all = False
-        """Whether nothing of the launcher has to be loaded any more."""
         self._progress = progress.Progress(given.directory)
         self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
@@ -136,21 +134,24 @@ class Attempt(NodeRun):
     def _prepare_shared(self) -> None:
         directory, job, request = self._directory, self._job, self._request
         variables = {**inherited(), **job.environment, **self._given.marks()}
-        folder = code.bring_code(directory, job, request, self._steps, variables)
+        folder = job.workdir or code.bring_code(directory, job, request, self._steps, variables)
         # Where nodes have an environment cache in common, the others find it there.
         self._python = self._install(folder, self._activate(folder, variables))
         if request.staging is not None:
             self._journal.add("inputs")
             staging.bring(request.staging, directory, self._steps, self._given.marks())
-        code.bring_trees(directory, request, self._steps)
-        staging.link_data(directory, job)
+        if request.trees:
+            code.bring_trees(directory, request, self._steps)
+        if job.has_data:
+            staging.link_data(directory, job)
+        os.makedirs(directory.path("ckpt"), exist_ok=True)
         platform_files.empty_cache(directory)
         self._warn(self._progress.begin(folder))
 
     def _prepare_node(self) -> NodePlan:
         directory, job = self._directory, self._job
         troubles: List[str] = []
-        folder = code.folder_of(directory, job)
+        folder = self._given.folder
         self._progress.note(folder)
         self._log_at = _size(directory.log(directory.node, 0))
         if self._python is None:
@@ -196,9 +197,11 @@ class Attempt(NodeRun):
 
     def _install(self, folder: str, environment: Dict[str, str]) -> Dict[str, str]:
         """The variables of the Python that has what the job's requirements ask for."""
-        wanted = requirements.find_requirements(self._job, folder)
+        wanted = find_requirements(self._job.command, self._job.requirements, folder)
         if wanted is None or self._request.container is not None:
             return {}
+        from jumar.launch.prepare import requirements
+
         self._journal.add("requirements", file=wanted)
         return requirements.provide(wanted, self._job, folder, self._steps, environment)
 
@@ -246,11 +249,9 @@ class Attempt(NodeRun):
         pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
         first = next(rank for rank in self.ranks if rank.rank != SCHEDULER)
         self._progress.ranks_started()
-        from jumar.launch.node import beside
-
         try:
-            # Before anybody is told that they run.
-            beside.leave_for(self._directory, first.program)
+            # For the job's user alone, and before anybody is told that they run.
+            write_json(self._directory.beside, first.program.for_beside())
         except OSError:
             # A full disk: the job may still end well.
             self._journal.disk_full = True
@@ -264,9 +265,8 @@ class Attempt(NodeRun):
     def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
         """The first one is early enough for what no rank waits for."""
         super().tick(running, exits)
-        if running and not self._has_all:
+        if running and not later.is_loaded:
             later.load()
-            self._has_all = True
 
     def exited(self, exit_: Exit) -> None:
         """Note it."""

@@ -37,19 +37,6 @@ _LONGEST_IDLE_S = 400 * 86400.0
 _BLOCK = 32768
 
 
-def leave_for(directory: JobDir, program: Program) -> None:
-    """Write down, for the job's user alone, what a command beside this rank needs."""
-    view = program.view
-    values = {
-        "environment": program.environment,
-        "folder": program.directory,
-        "enter": program.enter,
-        "view": None if view is None else {"mounts": view.mounts, "staging": view.staging},
-        "network": None if program.network is None else program.network._asdict(),
-    }
-    safefile.write_json(directory.beside, values)
-
-
 class _Refused(Exception):
     """There is nothing to run, or nowhere."""
 

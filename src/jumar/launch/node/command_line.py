@@ -19,9 +19,9 @@ from jumar.launch.nodes.team import Hello, Message, group_of, host_address
 from jumar.launch.options import Options, parse, program_of
 from jumar.launch.processes import pair
 from jumar.launch.processes.control import Control
+from jumar.launch.processes.pair import Watcher
 from jumar.launch.processes.supervise import RUN_AGAIN, Outcome
 from jumar.launch.processes.tree import Cgroup, Tree, cgroup_place, make_cgroup
-from jumar.launch.processes.watcher import Watcher
 from jumar.launch.ranks.cards import BadUsage, Choice, choose
 from jumar.launch.ranks.environment import Environment
 from jumar.launch.ranks.frameworks import Devices, Group

@@ -4,18 +4,17 @@ import os
 from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch.ascend.facts import CardFacts, simulated
-from jumar.launch.interpreter import own_program
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
 from jumar.launch.node import progress
 from jumar.launch.nodes.team import Meeting, group_of, host_address
-from jumar.launch.prepare import platform_files, staging
+from jumar.launch.prepare import platform_files
 from jumar.launch.prepare.platform_files import JobTable
 from jumar.launch.processes.container import Wrapping
 from jumar.launch.processes.namespace import View
 from jumar.launch.processes.network import Network
 from jumar.launch.ranks import frameworks
-from jumar.launch.ranks.environment import Environment, inherited
+from jumar.launch.ranks.environment import Environment, inherited, own_program
 from jumar.launch.ranks.frameworks import Devices
 from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_script
 
@@ -39,6 +38,11 @@ class Given(NamedTuple):
     def size(self) -> int:
         """Ranks on this node."""
         return 1 if self.is_starter else self.job.device_count
+
+    @property
+    def folder(self) -> str:
+        """Where the code is, or will be."""
+        return self.job.workdir or self.directory.path("code")
 
     @property
     def meeting(self) -> Meeting:
@@ -120,7 +124,7 @@ class Given(NamedTuple):
     ) -> NodePlan:
         """The plan of this node, once everything is in its place."""
         job, cards = self.job, self.cards
-        data, contained = staging.data_paths(self.directory, job), wrapping is not None
+        data, contained = job.data_paths(self.directory), wrapping is not None
         argv = arguments(job.command, data, environment.common, is_contained=contained)
         script = read_script(job.command, argv, folder, frameworks.named(job.framework))
         # A table that the job brings itself is meant; torch has no use for any, nor have ranks whose
@@ -164,7 +168,7 @@ class Given(NamedTuple):
 
     def describe(self) -> str:
         """For --dry-run, with nothing prepared and nothing changed."""
-        folder = self.job.workdir or self.directory.path("code")
+        folder = self.folder
         table = JobTable(path=self.directory.path("hccl.json")) if self.has_table else JobTable()
         environment = self.environment()
         meeting, node = self.meeting, self.directory.node
@@ -178,7 +182,7 @@ class Given(NamedTuple):
         grace_s = job.grace_s if request.deadline is None else request.ask_before_s
         made = {
             **platform_files.path_variables(directory),
-            **staging.data_variables(directory, job),
+            **job.data_variables(directory),
             **self.marks(),
             "JUMAR_JOB_DIR": directory.root,
             "JUMAR_CKPT_DIR": directory.path("ckpt"),

@@ -19,9 +19,8 @@ from jumar.launch.node.attempt import Attempt
 from jumar.launch.node.given import Given
 from jumar.launch.processes import pair, process
 from jumar.launch.processes.control import Control
-from jumar.launch.processes.pair import Supervisor
+from jumar.launch.processes.pair import Supervisor, Watcher
 from jumar.launch.processes.tree import Cgroup, Tree, cgroup_name, cgroup_place, make_cgroup
-from jumar.launch.processes.watcher import Watcher
 from jumar.launch.verdict import launcher_killed
 
 ALREADY_CLAIMED = 3

@@ -30,9 +30,9 @@ printf 'username=%s\\npassword=%s\\n' "$JUMAR_GIT_USER" "$JUMAR_GIT_PASSWORD"; f
 def bring_code(
     directory: JobDir, job: Job, request: Request, steps: Steps, environment: Dict[str, str]
 ) -> str:
-    """The folder the ranks start in; raises SetupFailed."""
-    folder = folder_of(directory, job)
-    if job.workdir is not None or os.path.isdir(folder):
+    """The folder the ranks start in, of a job that names none; raises SetupFailed."""
+    folder = directory.path("code")
+    if os.path.isdir(folder):
         return folder
     aside = directory.path(f"code.{directory.number}.new")
     _clear(aside)
@@ -85,11 +85,6 @@ def _clear(folder: str) -> None:
         import shutil
 
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def folder_of(directory: JobDir, job: Job) -> str:
-    """Where the code is, or will be."""
-    return job.workdir or directory.path("code")
 
 
 def _required(value: Optional[str], complaint: str) -> str:

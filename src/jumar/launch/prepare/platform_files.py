@@ -35,7 +35,6 @@ from jumar.launch.ascend.ranktable.records import RankDevice, RankServer, RankTa
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
 from jumar.launch.jobdir.safefile import write_json
-from jumar.launch.prepare.staging import data_paths
 from jumar.launch.processes.namespace import Mount, View, trial, view_of
 
 Part = Optional[Dict[str, Any]]
@@ -239,7 +238,7 @@ def _mounts(directory: JobDir, job: Job, found: FrozenSet[str]) -> List[Mount]:
     if "cache" in found:
         made.append(Mount("/cache", directory.path("cache")))
     if "ma" in found:
-        data = data_paths(directory, job)
+        data = job.data_paths(directory)
         for side, names in (("inputs", list(job.inputs)), ("outputs", list(job.outputs))):
             made += [Mount(f"{_MODELARTS}/{side}/{name}_0", data[name]) for name in names]
         code = job.environment.get("MA_CODE_DIR", "")

@@ -14,10 +14,8 @@ from jumar.launch.jobdir.news import Values
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes import spawn
 from jumar.launch.processes.control import Control
-from jumar.launch.ranks.plan import boot_file
 from jumar.launch.verdict import SetupFailed
 
-FILE_NAME = "pip-requirements.txt"
 PIP_LIMIT_S = 3600.0
 _MARK = "ready.json"
 _MINDSPORE = re.compile(r"mindspore(?:_ascend|_gpu|_cpu|_dev)?-([^-]+)\.dist-info", re.I)
@@ -36,21 +34,6 @@ class _Parent(NamedTuple):
     prefix: str
     packages: List[str]
     has_pip: bool
-
-
-def find_requirements(job: Job, folder: str) -> Optional[str]:
-    """The requirements file of a job; raises SetupFailed when it names one that is not there."""
-    if job.requirements is not None:
-        path = os.path.join(folder, job.requirements)
-        if not os.path.isfile(path):
-            reason = f"{job.requirements} does not exist in the code"
-            raise SetupFailed("requirements-file", reason, values={"file": job.requirements})
-        return path
-    boot = boot_file(job.command)
-    if boot is None:
-        return None
-    path = os.path.join(folder, os.path.dirname(boot), FILE_NAME)
-    return path if os.path.isfile(path) else None
 
 
 def provide(

@@ -1,5 +1,4 @@
-"""The data of a job: where its inputs and outputs are in the job directory, and how they are carried
-to and from the node, around the ranks, by programs of the platform. Those are run and watched here
+"""The data of a job: linked into its directory, and carried to and from the node, around the ranks, by programs of the platform. Those are run and watched here
 like any other, since a launcher has neither the packages nor the keys for it.
 
 Inputs that do not come fail the attempt. Results that do not go never do: they stay in the job
@@ -80,22 +79,8 @@ def _error(staging: Staging) -> str:
         return ""
 
 
-def data_paths(directory: JobDir, job: Job) -> Dict[str, str]:
-    """The path of each input and output, as the job gets it."""
-    outputs = {name: target or directory.path("out", name) for name, target in job.outputs.items()}
-    return {**job.inputs, **outputs}
-
-
-def data_variables(directory: JobDir, job: Job) -> Dict[str, str]:
-    """The same in variables."""
-    paths = data_paths(directory, job)
-    inputs = {f"JUMAR_INPUT_{name.upper()}": paths[name] for name in job.inputs}
-    outputs = {f"JUMAR_OUTPUT_{name.upper()}": paths[name] for name in job.outputs}
-    return {**inputs, **outputs}
-
-
 def link_data(directory: JobDir, job: Job) -> None:
-    """Make `inputs/`, `out/` and `ckpt/` of the job directory; raises SetupFailed for an input that
+    """Make `inputs/` and `out/` of the job directory, and `ckpt` where that is elsewhere; raises SetupFailed for an input that
     no longer exists."""
     for name, path in job.inputs.items():
         if not os.path.exists(path):
@@ -111,7 +96,6 @@ def link_data(directory: JobDir, job: Job) -> None:
     if job.ckpt is not None:
         os.makedirs(job.ckpt, exist_ok=True)
         _link(job.ckpt, directory.path("ckpt"))
-    os.makedirs(directory.path("ckpt"), exist_ok=True)
 
 
 def _link(target: str, link: str) -> None:

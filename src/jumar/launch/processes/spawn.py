@@ -8,7 +8,7 @@ import fcntl
 import os
 import signal
 import termios
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from jumar.launch.processes import namespace, network, process
 from jumar.launch.processes.namespace import View
@@ -32,6 +32,17 @@ class Program(NamedTuple):
     """The one to be in, if not the machine's."""
     enter: Sequence[str] = ()
     """Where it runs in a container: the words before a command that runs in there too."""
+
+    def for_beside(self) -> Dict[str, Any]:
+        """What a command beside it needs (`node/beside.py`), as JSON values."""
+        view = self.view
+        return {
+            "environment": self.environment,
+            "folder": self.directory,
+            "enter": self.enter,
+            "view": None if view is None else {"mounts": view.mounts, "staging": view.staging},
+            "network": None if self.network is None else self.network._asdict(),
+        }
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

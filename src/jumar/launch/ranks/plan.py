@@ -18,8 +18,10 @@ from jumar.launch.processes.supervise import SCHEDULER, Rank
 from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.environment import Environment
 from jumar.launch.ranks.frameworks import Devices, Group
+from jumar.launch.verdict import SetupFailed
 
 Command = Union[str, Sequence[str]]
+REQUIREMENTS = "pip-requirements.txt"
 
 
 class Boot(NamedTuple):
@@ -47,6 +49,22 @@ def boot_file(command: Command) -> Optional[str]:
     """The script of a command as it is written there; None where a module or a program is run."""
     word = boot_of(command, "").word
     return word if word.endswith(".py") else None
+
+
+def find_requirements(command: Command, named: Optional[str], folder: str) -> Optional[str]:
+    """The requirements file of a job, `named` or beside its script; raises SetupFailed when it names one that
+    is not there."""
+    if named is not None:
+        path = os.path.join(folder, named)
+        if not os.path.isfile(path):
+            reason = f"{named} does not exist in the code"
+            raise SetupFailed("requirements-file", reason, values={"file": named})
+        return path
+    boot = boot_file(command)
+    if boot is None:
+        return None
+    path = os.path.join(folder, os.path.dirname(boot), REQUIREMENTS)
+    return path if os.path.isfile(path) else None
 
 
 def arguments(

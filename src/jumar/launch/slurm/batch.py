@@ -13,12 +13,12 @@ import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from jumar.launch import later
-from jumar.launch.interpreter import own_program
 from jumar.launch.jobdir import news
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import Job, ask_to_stop, read_job, read_stop
 from jumar.launch.jobdir.news import Ending
 from jumar.launch.jobdir.safefile import Unusable, create_json, read_object, write_json
+from jumar.launch.ranks.environment import own_program
 from jumar.launch.slurm.allocation import (
     Node,
     addresses_and_counts,

@@ -12,17 +12,28 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import APIRouter, Path, Query, Request
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
 
-from jumar.errors import JumarError, NotAllowed, NotFound, NotSignedIn
+from jumar.errors import BadInput, JumarError, NotAllowed, NotFound, NotSignedIn
 from jumar.server.api.open_log import Decoder, OpenLog
-from jumar.server.edge.site import Site
+from jumar.server.edge.auth import SeenJob, check_still_seen
+from jumar.server.edge.requests import whole_number
+from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import JobSummary
 
+router = APIRouter(tags=["logs"], prefix="/jobs/{job}/logs")
+MOST_LINES = 1_000_000
+MOST_OFFSET = 1 << 62
+Node = Annotated[int, Path(ge=0, le=100_000)]
+Rank = Annotated[int, Path(ge=0, le=1_000_000)]
+LastLines = Annotated[int | None, Query(ge=0, le=MOST_LINES, description="only the last lines")]
 KEEP_ALIVE_S = 15.0
 CHUNK = 64 * 1024
 POLL_S = 0.1
@@ -341,3 +352,40 @@ def _standing(record: JobSummary) -> dict[str, Any]:
         "values": dict(record.values),
         "reason": record.reason,
     }
+
+
+@router.get(
+    "/{node}/{rank}/stream",
+    response_class=StreamingResponse,
+    summary="Follow a log",
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def follow_log(
+    request: Request,
+    opened: SeenJob,
+    site: SiteOf,
+    node: Node,
+    rank: Rank,
+    offset: Annotated[int | None, Query(ge=0, le=MOST_OFFSET)] = None,
+    tail: LastLines = None,
+) -> Response:
+    """Server-sent events `log`, `state` and, when the job is over, `end`; `refused` ends the stream of
+    a user who may no longer see the job.
+
+    `id` is the byte after the piece; sent back as `Last-Event-ID`, the stream goes on there. A job
+    that has not started yet is waited for."""
+    start = Start(offset=offset or 0, tail=tail if offset is None else None)
+    resumed = request.headers.get("last-event-id")
+    if resumed is not None:
+        place = whole_number(resumed, most=MOST_OFFSET)
+        if place is None:
+            raise BadInput("Last-Event-ID is not an offset")
+        start = Start(offset=place)
+    check = partial(check_still_seen, site, request, opened)
+    follower = Follower(site, opened.id, node, rank, start, check_rights=check)
+    return StreamingResponse(
+        follower.events(),
+        media_type="text/event-stream",
+        # Proxies that collect an answer before they pass it on would make it late.
+        headers={"X-Accel-Buffering": "no"},
+    )

@@ -1,36 +1,30 @@
-"""Logs over REST: by byte range, by their last lines, and live."""
+"""Logs over REST: by byte range and by their last lines; live in `follow`."""
 
 import re
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from jumar.errors import BadInput, LogNotFound
-from jumar.server.api.follow import Follower, Start
+from jumar.errors import LogNotFound
+from jumar.server.api.follow import MOST_OFFSET, LastLines, Node, Rank
 from jumar.server.api.log_search import MOST_HITS, Hits, offset_of_line, search
 from jumar.server.api.open_log import OpenLog, blocks
-from jumar.server.edge.auth import SeenJob, check_still_seen
+from jumar.server.edge.auth import SeenJob
 from jumar.server.edge.exchange import answer
-from jumar.server.edge.requests import Part, parse_range, whole_number
+from jumar.server.edge.requests import Part, parse_range
 from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.records import LogFile
 
 router = APIRouter(tags=["logs"], prefix="/jobs/{job}/logs")
-MOST_LINES = 1_000_000
-MOST_OFFSET = 1 << 62
 _MOST_NAMED = 8
 _RANK_LOG = re.compile(r"logs/node([0-9]{1,6})/rank([0-9]{1,7})\.log")
 # A search takes a core for as long as it lasts.
 _searching = CapacityLimiter(2)
-Node = Annotated[int, Path(ge=0, le=100_000)]
-Rank = Annotated[int, Path(ge=0, le=1_000_000)]
-Tail = Annotated[int | None, Query(ge=0, le=MOST_LINES, description="only the last lines")]
 
 
 @router.get("", response_model=list[LogFile], summary="The logs of a job")
@@ -119,7 +113,7 @@ async def search_log(
     },
 )
 async def read_log(
-    request: Request, opened: SeenJob, site: SiteOf, node: Node, rank: Rank, tail: Tail = None
+    request: Request, opened: SeenJob, site: SiteOf, node: Node, rank: Rank, tail: LastLines = None
 ) -> Response:
     """The whole log, a byte range of it, or its last lines."""
     log = await run_in_threadpool(_open, site, opened.id, node, rank)
@@ -143,43 +137,6 @@ async def read_log(
         200 if part is None else 206,
         headers,
         media_type="text/plain; charset=utf-8",
-    )
-
-
-@router.get(
-    "/{node}/{rank}/stream",
-    response_class=StreamingResponse,
-    summary="Follow a log",
-    responses={200: {"content": {"text/event-stream": {}}}},
-)
-async def follow_log(
-    request: Request,
-    opened: SeenJob,
-    site: SiteOf,
-    node: Node,
-    rank: Rank,
-    offset: Annotated[int | None, Query(ge=0, le=MOST_OFFSET)] = None,
-    tail: Tail = None,
-) -> Response:
-    """Server-sent events `log`, `state` and, when the job is over, `end`; `refused` ends the stream of
-    a user who may no longer see the job.
-
-    `id` is the byte after the piece; sent back as `Last-Event-ID`, the stream goes on there. A job
-    that has not started yet is waited for."""
-    start = Start(offset=offset or 0, tail=tail if offset is None else None)
-    resumed = request.headers.get("last-event-id")
-    if resumed is not None:
-        place = whole_number(resumed, most=MOST_OFFSET)
-        if place is None:
-            raise BadInput("Last-Event-ID is not an offset")
-        start = Start(offset=place)
-    check = partial(check_still_seen, site, request, opened)
-    follower = Follower(site, opened.id, node, rank, start, check_rights=check)
-    return StreamingResponse(
-        follower.events(),
-        media_type="text/event-stream",
-        # Proxies that collect an answer before they pass it on would make it late.
-        headers={"X-Accel-Buffering": "no"},
     )
 
 

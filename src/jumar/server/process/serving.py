@@ -175,7 +175,8 @@ def _site(
         half_life_days=settings.half_life_days,
         keep_days=settings.keep_days,
         sweep=_sweep_plan(settings),
-        on_news=notices.job_news,
+        # Where nobody has a webhook, nobody looks whether there is something to tell.
+        on_news=lambda job: notices.job_news(job) if notices.webhooks.all else None,
         on_warning=notices.sweep_ahead,
         other_bytes=hub.used_bytes,
     )
@@ -295,7 +296,8 @@ def _run(
     on_ready: Ready,
 ) -> None:
     def ready() -> None:
-        write_json(home / "server.json", {"url": info.url, **my_identity(), "version": VERSION})
+        told = {"url": info.url, "version": VERSION, "engine": info.engine}
+        write_json(home / "server.json", {**told, **my_identity()})
         log.info("serving %s at %s", home, info.url)
         on_ready(info)
 
@@ -365,7 +367,8 @@ class SiteServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % _TICKS_PER_SWEEP == 0:
             self._connections.sweep()
-            self._site.endpoints.sweep()
+            if self._site.endpoints.opened:
+                self._site.endpoints.sweep()
         return await super().on_tick(counter)
 
     def end(self) -> None:

@@ -40,7 +40,7 @@ class Endpoints:
         self._tickets = Tickets()
         self._visits = Visits(self._place, self._tickets, self)
         self._book = Book(self._place.book, self._as_json)
-        self._open: dict[str, Endpoint] = {}
+        self.opened: dict[str, Endpoint] = {}
         self._shared: Port | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._look: asyncio.Task[None] | None = None
@@ -61,24 +61,24 @@ class Endpoints:
                 self._restore(values)
             except (KeyError, TypeError, ValueError, Unavailable) as error:
                 log.warning("an endpoint is not opened again: %r", error)
-        if self._open:
-            self._later(self._find_again(list(self._open.values())))
+        if self.opened:
+            self._later(self._find_again(list(self.opened.values())))
 
     def of(self, job_id: str) -> list[Endpoint]:
         """Those of a job."""
-        return [one for one in self._open.values() if one.job_id == job_id]
+        return [one for one in self.opened.values() if one.job_id == job_id]
 
     def find(self, label: str) -> Endpoint | None:
         """One that is open."""
-        return self._open.get(label)
+        return self.opened.get(label)
 
     async def open(self, job_id: str, owner: str, name: str) -> Endpoint:
         """The endpoint, opened if it is not; Conflict, Unavailable."""
         wanted = Endpoint(job_id, owner, name)
-        found = self._open.get(wanted.label)
+        found = self.opened.get(wanted.label)
         if found is None:
             self._check_room(owner)
-            found = self._open[wanted.label] = wanted
+            found = self.opened[wanted.label] = wanted
         try:
             await self.linked(found)
         except JumarError:
@@ -90,7 +90,7 @@ class Endpoints:
         return found
 
     def _check_room(self, owner: str) -> None:
-        if sum(one.owner == owner for one in self._open.values()) >= MOST_PER_USER:
+        if sum(one.owner == owner for one in self.opened.values()) >= MOST_PER_USER:
             raise Conflict(
                 f"{MOST_PER_USER} endpoints of {owner}'s jobs are open", hint="close some of them"
             )
@@ -98,7 +98,7 @@ class Endpoints:
     async def linked(self, endpoint: Endpoint) -> Link:
         """The way to its host, which is found again or started; Conflict, Unavailable."""
         async with endpoint.linking:
-            if self._open.get(endpoint.label) is not endpoint:
+            if self.opened.get(endpoint.label) is not endpoint:
                 raise Conflict("the endpoint was closed")
             if endpoint.link is not None:
                 return endpoint.link
@@ -112,7 +112,7 @@ class Endpoints:
             except BaseException:
                 link.close()
                 raise
-            if self._open.get(endpoint.label) is not endpoint:
+            if self.opened.get(endpoint.label) is not endpoint:
                 link.close()
                 raise Conflict("the endpoint was closed")
             endpoint.link = link
@@ -157,8 +157,8 @@ class Endpoints:
     async def close_all(self) -> None:
         """The server ends; hosts wait for the next one."""
         await self._book.close()
-        known = list(self._open.values())
-        self._open.clear()
+        known = list(self.opened.values())
+        self.opened.clear()
         for endpoint in known:
             if endpoint.link is not None:
                 endpoint.link.close(leaves=True)
@@ -172,9 +172,9 @@ class Endpoints:
         await self._visits.close()
 
     def _ended(self, endpoint: Endpoint, why: str) -> None:
-        if self._open.get(endpoint.label) is not endpoint:
+        if self.opened.get(endpoint.label) is not endpoint:
             return
-        del self._open[endpoint.label]
+        del self.opened[endpoint.label]
         if why:
             log.info("endpoint %s of job %s ended: %s", endpoint.name, endpoint.job_id, why)
         self._tickets.revoke(endpoint=endpoint.label)
@@ -191,7 +191,7 @@ class Endpoints:
     def sweep(self) -> None:
         """Every second: end what idles, and look whether users may still do what they do."""
         latest = time.monotonic() - self._place.idle_s
-        for endpoint in list(self._open.values()):
+        for endpoint in list(self.opened.values()):
             if endpoint.tunnels or endpoint.linking.locked():
                 endpoint.used_at = time.monotonic()
             elif endpoint.used_at < latest:
@@ -199,7 +199,7 @@ class Endpoints:
         if self._look is None or self._look.done():
             due = {
                 tunnel.ticket: endpoint
-                for endpoint in self._open.values()
+                for endpoint in self.opened.values()
                 for tunnel in endpoint.tunnels
                 if tunnel.ticket.is_due
             }
@@ -222,7 +222,7 @@ class Endpoints:
     def _as_json(self) -> list[dict[str, Any]]:
         return [
             {**one.as_json(), "tickets": self._tickets.as_json(one.label)}
-            for one in self._open.values()
+            for one in self.opened.values()
         ]
 
     def _restore(self, values: dict[str, Any]) -> None:
@@ -233,7 +233,7 @@ class Endpoints:
             # Before anybody else takes it; browsers are trying all the time.
             self._listen(endpoint)
         self._tickets.restore(endpoint.label, values["tickets"])
-        self._open[endpoint.label] = endpoint
+        self.opened[endpoint.label] = endpoint
 
     async def _find_again(self, known: list[Endpoint]) -> None:
         """Find the hosts of endpoints that an earlier server had opened, some at a time."""

@@ -84,7 +84,8 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         if target.place is None and _loses_double(self, options):
             refuse.double_replaced()
             options["dtype"] = torch.float32
-        if SETTINGS.checks and memory_formats.is_other(options.get("memory_format")):
+        asked = options.get("memory_format")
+        if asked is not None and SETTINGS.checks and memory_formats.is_other(asked):
             _check_format(self, here, there, options)
         if here != there:
             return _transfer(self, here, there, options)

@@ -16,8 +16,8 @@ import torch
 
 from torch_npu._sim import card, memory, memory_formats, refuse
 from torch_npu._sim.place import SETTINGS, WRAPPED
+from torch_npu._sim.profiles import PLAIN, TAGGED, scan_call
 from torch_npu._sim.record import RECORD
-from torch_npu._sim.signature import PLAIN, TAGGED, scan_call
 from torch_npu._sim.watch import WATCH
 
 Tensor = torch.Tensor

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, T
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torch_npu._sim import dtypes, memory, refuse, signature
+from torch_npu._sim import dtypes, memory, profiles, refuse
 from torch_npu._sim.graph import Graph, next_number, saved_since
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.profiles import Profile, Profiles, Run
@@ -215,7 +215,7 @@ class Watch:
 
     def _find(self, call: List[Any]) -> Optional[Profile]:
         """The profile of a call, None while modes are on that may do anything."""
-        state = signature.state()
+        state = profiles.state()
         if state is None:
             return None
         call.append(state)
