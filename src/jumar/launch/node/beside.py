@@ -44,7 +44,7 @@ def leave_for(directory: JobDir, program: Program) -> None:
         "environment": program.environment,
         "folder": program.directory,
         "enter": program.enter,
-        "view": None if view is None else {"mounts": view.mounts, "staging": view.staging},
+        "view": None if view is None else view._asdict(),
         "network": None if program.network is None else program.network._asdict(),
     }
     safefile.write_json(directory.beside, values)
@@ -200,7 +200,7 @@ def _view(values: Any) -> Optional[View]:
         return None
     try:
         mounts = tuple(Mount(str(target), str(source)) for target, source in values["mounts"])
-        return View(mounts, str(values["staging"]))
+        return View(mounts, str(values["staging"]), str(values.get("tmp", "")))
     except (KeyError, TypeError, ValueError) as error:
         raise Unusable("the view is damaged") from error
 
