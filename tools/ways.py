@@ -1,8 +1,8 @@
-"""Count what a reader of the code has to open: the ways of a job and of a launched rank.
+"""Count what a reader of the code has to open: the ways of a job, of a launched rank and of a pushed file.
 
-Runs one job (`jumar run --follow`, on a server that has already run one) and one `jumar launch` of two
-ranks, with a profiler in every process, and lists the files whose functions ran, in the order of
-their first calls. Imports do not count, nor what the server does in rounds, job or no job (`rounds.py`).
+Runs one job (`jumar run --follow`, on a server that has already run one), one `jumar launch` of two
+ranks and one `jumar data push` of a small file to an S3 server, with a profiler in every process, and lists
+the files whose functions ran, in the order of their first calls. Imports do not count, nor what the server does in rounds, job or no job (`rounds.py`).
 A hop is a step from a file into another one, counted once.
 
     python tools/ways.py                  # this tree
@@ -13,11 +13,15 @@ A hop is a step from a file into another one, counted once.
 import argparse
 import collections
 import contextlib
+import hashlib
+import http.server
+import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator
 
@@ -108,6 +112,13 @@ class Place:
         )
         return done.stdout
 
+    def keep(self, name: str, text: str) -> None:
+        """A file of the home."""
+        home = pathlib.Path(self._environment["JUMAR_HOME"])
+        home.mkdir(mode=0o700)
+        (home / name).write_text(text)
+        (home / name).chmod(0o600)
+
     @contextlib.contextmanager
     def watched(self) -> Generator[None]:
         self._flag(on=True)
@@ -138,6 +149,49 @@ def a_launched_rank(place: Place) -> None:
         assert "step 2" in place.jumar("launch", "--nproc-per-node", "2", "train.py")
 
 
+def a_pushed_file(place: Place) -> None:
+    with s3_server() as credential:
+        place.keep("store.json", json.dumps({"obs": credential}))
+        with place.watched():
+            assert "copied 1 " in place.jumar("data", "push", "train.py", "obs://lab/code/train.py")
+
+
+class _Empty(http.server.BaseHTTPRequestHandler):
+    """A bucket `lab` with nothing in it, which takes whatever it is given."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self._answer(404)
+
+    def do_GET(self) -> None:
+        self._answer(200, b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(200, etag=hashlib.md5(data).hexdigest())
+
+    def _answer(self, status: int, body: bytes = b"", etag: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", f'"{etag}"')
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def s3_server() -> Generator[dict[str, str]]:
+    """The keys for such a server, while it runs."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Empty) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        yield {"endpoint": endpoint, "access_key": "AK", "secret_key": "SK"}
+        server.shutdown()
+
+
 def tell(name: str, calls: list[list[str]], root: pathlib.Path, *, files: bool) -> None:
     """Print the figures of a way and, if asked for, its files in order."""
     first: dict[str, list[str]] = {}
@@ -162,20 +216,22 @@ def tell(name: str, calls: list[list[str]], root: pathlib.Path, *, files: bool) 
 
 
 def main() -> None:
-    """Run both ways and print them."""
+    """Run the ways and print them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     here = pathlib.Path(__file__).resolve().parents[1] / "src"
     parser.add_argument(
         "--src", type=pathlib.Path, default=here, help="folder with the package jumar"
     )
     parser.add_argument("--files", action="store_true", help="list the files")
+    ways = {way.__name__.replace("_", " "): way for way in (a_job, a_launched_rank, a_pushed_file)}
+    parser.add_argument("--way", action="append", choices=ways, help="only this one")
     given = parser.parse_args()
     src: pathlib.Path = given.src.resolve()
-    for way in (a_job, a_launched_rank):
+    for name in given.way or ways:
         with tempfile.TemporaryDirectory(prefix="ways-") as folder:
             place = Place(pathlib.Path(folder), src)
-            way(place)
-            tell(way.__name__.replace("_", " "), place.calls(), src / "jumar", files=given.files)
+            ways[name](place)
+            tell(name, place.calls(), src / "jumar", files=given.files)
 
 
 if __name__ == "__main__":

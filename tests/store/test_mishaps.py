@@ -132,6 +132,16 @@ def test_a_full_disk_is_told_and_leaves_nothing(
         subprocess.run(["rm", "-rf", str(small_disk / "to")], check=True, timeout=180)
 
 
+def test_a_big_object_that_does_not_fit_leaves_nothing(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path, small_disk: Path
+) -> None:
+    (tmp_path / "big").write_bytes(bytes(17 << 20))
+    copy(tmp_path / "big", f"obs://{door_bucket}/big", door_config)
+    with pytest.raises(StorageFull, match="not enough space"):
+        copy(f"obs://{door_bucket}/big", small_disk / "big", door_config)
+    assert not [path for path in small_disk.rglob("*") if path.is_file()]
+
+
 def test_a_full_home_is_told_when_an_upload_is_to_be_remembered(
     door_config: StoreConfig, door_bucket: str, tmp_path: Path, small_disk: Path
 ) -> None:

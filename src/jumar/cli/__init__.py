@@ -3,12 +3,23 @@
 stdout is data, everything else goes to stderr. Errors of jumar are one `error:` line and a `hint:`,
 exit code 2; a job that failed is exit code 1."""
 
+import errno
 import os
 import signal
 import sys
+import threading
+from types import FrameType
 from typing import Any, cast
 
 from jumar.launch.__main__ import open_closed_files
+
+_GRACE_S = 2.0
+_NO_SPACE = "free some space, then run it again"
+_HINTS = {
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+    errno.EMFILE: "raise the limit (ulimit -n 1024), then run it again",
+}
 
 
 def main() -> None:
@@ -23,9 +34,28 @@ def main() -> None:
         code = 130
     except BrokenPipeError:
         # The reader is gone, which is no failure of a job (1); Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         code = 128 + signal.SIGPIPE
+    except OSError as error:
+        code = _told(error)
     sys.exit(code)
+
+
+def _leave_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _told(error: OSError) -> int:
+    """Of a machine that has run out of something, wherever that was met."""
+    hint = _HINTS.get(error.errno or 0)
+    if hint is None:
+        raise error
+    from jumar.cli.output import complain
+
+    # What could not be written would be tried again at exit.
+    _leave_stdout()
+    complain(f"{error.filename or 'the output'}: {os.strerror(error.errno or 0)}", hint=hint)
+    return 2
 
 
 def _run(arguments: list[str]) -> int:
@@ -37,4 +67,15 @@ def _run(arguments: list[str]) -> int:
         return launch(arguments[1:], shell_python(os.environ))
     from jumar.cli.app import run
 
+    if arguments[:1] == ["data"]:
+        signal.signal(signal.SIGINT, _interrupt)
     return run(arguments)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C in the middle of a copy: threads that wait for a store which does not answer would be waited for,
+    for minutes. Copies survive being killed at any moment."""
+    timer = threading.Timer(_GRACE_S, os._exit, (128 + number,))
+    timer.daemon = True
+    timer.start()
+    signal.default_int_handler(number, frame)

@@ -22,6 +22,7 @@ from jumar.errors import (
 )
 from jumar.inject.moxing_path.jumar_s3 import ProxyRefused, S3Error
 from jumar.inject.moxing_path.jumar_s3.retry import Patience, Retry, Trouble
+from jumar.store.folder import NO_MORE_FILES, explained
 
 MOST_SKEW_S = 300
 NETWORK = (OSError,)
@@ -105,6 +106,9 @@ def explain_network(error: Exception, what: str, endpoint: str) -> JumarError:
     """A connection that failed or broke."""
     host = urlsplit(endpoint).netloc
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno in NO_MORE_FILES:
+        # No socket could be made: this machine's error, not the server's.
+        return explained(error, what)
     if isinstance(error, ProxyRefused):
         return BadInput(
             f"{host} cannot be reached for {what}: {error}",
