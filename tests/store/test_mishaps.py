@@ -317,6 +317,22 @@ def test_many_who_wait_for_one_server_say_it_once(
         assert caplog.text.count(said) == 2
 
 
+def test_a_store_is_waited_for_once_though_patience_is_within_patience() -> None:
+    tried: list[int] = []
+    patience = Patience(limit_s=0.3, first_s=0.1, longest_s=0.1)
+
+    def ask() -> None:
+        raise StoreAway("gone")
+
+    def fetch() -> None:
+        tried.append(1)
+        patiently(ask, patience)
+
+    with pytest.raises(StoreAway):
+        patiently(fetch, Patience(limit_s=60, first_s=0.1))
+    assert tried == [1]
+
+
 def test_a_store_that_stays_away_is_told_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
