@@ -3,6 +3,7 @@
 stdout is data, everything else goes to stderr. Errors of jumar are one `error:` line and a `hint:`,
 exit code 2; a job that failed is exit code 1."""
 
+import contextlib
 import errno
 import os
 import signal
@@ -52,9 +53,11 @@ def _told(error: OSError) -> int:
         raise error
     from jumar.cli.output import complain
 
-    # What could not be written would be tried again at exit.
-    _leave_stdout()
-    complain(f"{error.filename or 'the output'}: {os.strerror(error.errno or 0)}", hint=hint)
+    # What could not be written would be tried again at exit. With nothing left to open, all was written.
+    with contextlib.suppress(OSError):
+        _leave_stdout()
+    what = error.filename or ("jumar" if error.errno == errno.EMFILE else "the output")
+    complain(f"{what}: {os.strerror(error.errno or 0)}", hint=hint)
     return 2
 
 

@@ -31,7 +31,7 @@ def affordable(wanted: int) -> int:
 
 def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> list[R]:
     """`action` on each, results in order; after the first error or Ctrl-C no other is started."""
-    with ThreadPoolExecutor(workers, thread_name_prefix="jumar-part") as pool:
+    with ThreadPoolExecutor(affordable(workers), thread_name_prefix="jumar-part") as pool:
         futures = [pool.submit(action, item) for item in items]
         try:
             return [future.result() for future in futures]
