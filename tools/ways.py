@@ -1,13 +1,15 @@
-"""Count what a reader of the code has to open: the ways of a job, of a launched rank and of a simulated operator.
+"""Count what a reader of the code has to open: the ways of a job, a launched rank, a ported file, a pushed file and a simulated operator.
 
-Runs one job (`jumar run --follow`, on a server that has already run one), one `jumar launch` of two
-ranks and, where torch is installed, operators of simulated NPUs, with a profiler in every process, and lists
-the files whose functions ran, in the order of their first calls. Lines are those of whole files and, beside
-them, of the functions that ran. Imports do not count, nor what the server does in rounds, job or no job (`rounds.py`).
+Runs one job (`jumar run --follow`, on a server that has already run one), one `jumar launch` of two ranks,
+one `jumar port` of a folder with a single script, one `jumar data push` of a small file to an S3 server and, where
+torch is installed, operators of simulated NPUs, with a profiler in every process, and lists the files whose functions
+ran, in the order of their first calls. Lines are those of whole files and, beside them, of the functions that
+ran. Imports do not count, nor what the server does in rounds, job or no job (`rounds.py`).
 A hop is a step from a file into another one, counted once.
 
     python tools/ways.py                  # this tree
     python tools/ways.py --src OTHER/src  # another commit's, in the same way
+    python tools/ways.py --way "a job"    # one of them
     python tools/ways.py --files          # with the files, and who called into each first
 """
 
@@ -15,12 +17,16 @@ import argparse
 import ast
 import collections
 import contextlib
+import hashlib
+import http.server
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator
 
@@ -52,6 +58,17 @@ with open(os.environ["WAYS_OUT"] + "/flag", "r+b") as flag:
     operator()
     flag.seek(0)
     flag.write(b"\\0")
+"""
+
+# What most repositories have: a device, a model and batches that are moved to it, a seed.
+_ON_CUDA = """
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.cuda.manual_seed_all(1)
+model = torch.nn.Linear(4, 1).cuda()
+for batch in torch.ones(3, 2, 4):
+    print(model(batch.to(device)).sum().item())
 """
 
 # In every process of a way, as its sitecustomize. The flag is shared memory, so that one write turns all on.
@@ -108,8 +125,8 @@ class Place:
         (self._out / "flag").write_bytes(b"\0")
         (folder / "site" / "sitecustomize.py").write_text(_PROBE)
         self._work = folder / "work"
-        (self._work / "train.py").write_text(_TRAIN)
-        (self._work / "operators.py").write_text(_OPERATORS)
+        self.write("train.py", _TRAIN)
+        self.write("operators.py", _OPERATORS)
         self._sim_path = src / "jumar" / "inject" / "sim_path"
         self._environment = {
             **os.environ,
@@ -135,6 +152,18 @@ class Place:
             text=True,
         )
         return done.stdout
+
+    def write(self, name: str, text: str) -> None:
+        path = self._work / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def keep(self, name: str, text: str) -> None:
+        """A file of the home."""
+        home = pathlib.Path(self._environment["JUMAR_HOME"])
+        home.mkdir(mode=0o700)
+        (home / name).write_text(text)
+        (home / name).chmod(0o600)
 
     def operator(self, name: str) -> None:
         """Turns the flag on and off itself."""
@@ -176,6 +205,55 @@ def a_job(place: Place) -> None:
 def a_launched_rank(place: Place) -> None:
     with place.watched():
         assert "step 2" in place.jumar("launch", "--nproc-per-node", "2", "train.py")
+
+
+def a_ported_file(place: Place) -> None:
+    place.write("repository/train.py", _ON_CUDA)
+    with place.watched():
+        assert "edits in 1 file" in place.jumar("port", "repository", "-o", "ported")
+
+
+def a_pushed_file(place: Place) -> None:
+    with s3_server() as credential:
+        place.keep("store.json", json.dumps({"obs": credential}))
+        with place.watched():
+            assert "copied 1 " in place.jumar("data", "push", "train.py", "obs://lab/code/train.py")
+
+
+class _Empty(http.server.BaseHTTPRequestHandler):
+    """A bucket `lab` with nothing in it, which takes whatever it is given."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self._answer(404)
+
+    def do_GET(self) -> None:
+        self._answer(200, b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(200, etag=hashlib.md5(data).hexdigest())
+
+    def _answer(self, status: int, body: bytes = b"", etag: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", f'"{etag}"')
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def s3_server() -> Generator[dict[str, str]]:
+    """The keys for such a server, while it runs."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Empty) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        yield {"endpoint": endpoint, "access_key": "AK", "secret_key": "SK"}
+        server.shutdown()
 
 
 def a_simulated_operator(place: Place) -> None:
@@ -232,16 +310,18 @@ def main() -> None:
         "--src", type=pathlib.Path, default=here, help="folder with the package jumar"
     )
     parser.add_argument("--files", action="store_true", help="list the files")
+    every = [a_job, a_launched_rank, a_ported_file, a_pushed_file]
+    if importlib.util.find_spec("torch"):
+        every += [a_simulated_operator, a_plugin_operator]
+    ways = {way.__name__.replace("_", " "): way for way in every}
+    parser.add_argument("--way", action="append", choices=ways, help="only this one")
     given = parser.parse_args()
     src: pathlib.Path = given.src.resolve()
-    simulated = (
-        (a_simulated_operator, a_plugin_operator) if importlib.util.find_spec("torch") else ()
-    )
-    for way in (a_job, a_launched_rank, *simulated):
+    for name in given.way or ways:
         with tempfile.TemporaryDirectory(prefix="ways-") as folder:
             place = Place(pathlib.Path(folder), src)
-            way(place)
-            tell(way.__name__.replace("_", " "), place.calls(), src / "jumar", files=given.files)
+            ways[name](place)
+            tell(name, place.calls(), src / "jumar", files=given.files)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,16 @@ def mnist(folder: Path, rng: Generator) -> None:
         (folder / f"{part}-labels-idx1-ubyte").write_bytes(head + labels.tobytes())
 
 
+def cifar(folder: Path, rng: Generator) -> None:
+    """Pictures in the binary form of CIFAR-10: a file for training and one for validation, of the size of
+    the real ones, which MindSpore insists on."""
+    for part, name in (("train", "data_batch_1.bin"), ("val", "test_batch.bin")):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        rows = rng.integers(0, 256, (10_000, 3073), np.uint8)
+        rows[:, 0] %= 10
+        (folder / part / name).write_bytes(rows.tobytes())
+
+
 def images(folder: Path, rng: Generator) -> None:
     """Photographs of two classes, for training and validation, as ImageNet's folders have them."""
     for part in ("train", "val"):
@@ -82,7 +92,7 @@ def masks(folder: Path, rng: Generator) -> None:
 
 
 _MAKERS: dict[str, Callable[[Path, Generator], None]] = {
-    maker.__name__: maker for maker in (text, mnist, images, citations, masks)
+    maker.__name__: maker for maker in (text, mnist, cifar, images, citations, masks)
 }
 
 

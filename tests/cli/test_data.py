@@ -2,10 +2,11 @@
 
 import json
 import os
+import subprocess
 import zipfile
 from pathlib import Path
 
-from tests.cli.conftest import Jumar
+from tests.cli.conftest import Jumar, environment_for
 
 STRICT = {"PYTHONIOENCODING": "utf-8:strict"}
 
@@ -84,3 +85,26 @@ def test_an_archive_goes_to_a_bucket_not_to_a_folder_named_like_a_scheme(
     fresh_jumar("data", "unzip", "a.zip", "obs://lab")
     assert fresh_jumar("data", "cat", "obs://lab/x").stdout == "content"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "fresh"]
+
+
+def test_an_output_that_is_full_is_told(
+    jumar_program: str, fresh_home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").write_bytes(bytes(100_000))
+    for words in (("ls", "a"), ("ls", "--json", "a"), ("du", "a"), ("cat", "a/b")):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [jumar_program, "data", *words],
+                env=environment_for(fresh_home),
+                cwd=tmp_path,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=180,
+                check=False,
+            )
+        said = (
+            "error: the output: No space left on device\nhint: free some space, then run it again\n"
+        )
+        assert (done.returncode, done.stderr) == (2, said), words

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,41 @@ def test_every_rank_has_them_and_the_rest_of_the_machine(paths: Workshop, tmp_pa
     assert seen.state == AttemptState.SUCCEEDED, seen.tail
     shown = f"{sorted([*os.listdir('/'), 'cache'])} {made.directory / 'code'}\n"
     assert [log_of(made, rank) for rank in (0, 1)] == [shown, shown]
+
+
+# In the way of the adapters that public MindSpore scripts come with: one rank copies, the others wait for its lock.
+LOCKING = """
+import os, sys, time
+lock = '/tmp/jumar_test_sync.lock' + '0'
+if os.environ['RANK'] == '0' and not os.path.exists(lock):
+    time.sleep(0.5)
+    open(lock + '.data', 'w').write('copied')
+    os.mknod(lock)
+end = time.monotonic() + 60
+while not os.path.exists(lock):
+    assert time.monotonic() < end
+    time.sleep(0.1)
+print(open(lock + '.data').read(), open(sys.argv[1]).read())
+"""
+
+
+def test_locks_in_tmp_are_the_jobs_own_and_all_else_there_is_everybodys(paths: Workshop) -> None:
+    """Else a job that finds the lock of another one takes its own data for copied."""
+    stale = Path("/tmp/jumar_test_sync.lock0")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        data = Path(folder, "data.txt")
+        data.write_text("seen")
+        stale.touch()
+        try:
+            command = [PYTHON, "-c", LOCKING, str(data)]
+            for _ in range(2):
+                made, seen = paths.run(command, device="sim:2", ranks="device", cards=(0, 1))
+                assert seen.state == AttemptState.SUCCEEDED, seen.tail
+                assert [log_of(made, rank) for rank in (0, 1)] == ["copied seen\n"] * 2
+                assert warnings(made.directory) == []
+            assert not Path("/tmp/jumar_test_sync.lock0.data").exists()
+        finally:
+            stale.unlink()
 
 
 def test_a_stop_reaches_the_script_and_codes_are_its_own(paths: Workshop) -> None:

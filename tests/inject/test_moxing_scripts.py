@@ -1,5 +1,6 @@
 """`moxing` as public training scripts import and call it, against servers in memory."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -235,3 +236,125 @@ def test_a_forked_process_has_connections_and_threads_of_its_own(
     assert _in_a_child(read) == 0
     assert mox.file.get_size("obs://lab/big") == len(data)
     assert (tmp_path / "two").read_bytes() == data
+
+
+# What public scripts and ModelArts' own pages use of `mox.file`, by name and by keyword.
+PUBLIC = """
+File(name,mode) append(url,data,binary) append_remote(src_url,dst_url) background_sync_copy(src_url,dst_url,seconds)
+copy(src_url,dst_url,client_id) copy_parallel(src_url,dst_url,file_list,threads,is_processing,use_queue)
+exists(url) get_size(url,recursive) glob(url) is_directory(url)
+list_directory(url,recursive,remove_sep,skip_file,skip_dir) make_dirs(url) mk_dir(url) read(url,client_id,binary)
+remove(url,recursive) rename(src_url,dst_url) scan_dir(url) set_auth(ak,sk,server,port,is_secure,path_style,retry)
+stat(url) walk(url,topdown,onerror,followlinks) write(url,data,binary)
+"""
+
+
+def test_everything_that_public_scripts_call_is_there(mox: ModuleType) -> None:
+    for call in PUBLIC.split():
+        name, _, words = call.rstrip(")").partition("(")
+        for module in (mox.file, mox.file.file_io):
+            taken = inspect.signature(getattr(module, name)).parameters
+            assert set(words.split(",")) <= set(taken), name
+
+
+def test_errors_have_the_names_of_modelarts(mox: ModuleType, servers: dict[str, Dialect]) -> None:
+    file = mox.file
+    for action in (file.stat, file.read, file.File, file.list_directory):
+        with pytest.raises(file.MoxFileNotExistsException):
+            action("obs://lab/none")
+    with pytest.raises(file.MoxFileRespException) as caught:
+        file.read("obs://lab/none")
+    assert caught.value.resp.status == 404
+    servers["obs"].put("bad", b"12345").etag = "0" * 32
+    file.set_auth(retry=0)
+    with pytest.raises(file.MoxFileReadException):
+        file.read("obs://lab/bad")
+
+
+def test_a_name_that_is_file_and_folder_is_refused_before_anything_is_copied(
+    mox: ModuleType, servers: dict[str, Dialect], tmp_path: Path
+) -> None:
+    for key in ("data/a", "data/a/b", "data/c"):
+        servers["obs"].put(key, b"x")
+    with pytest.raises(
+        mox.file.MoxFileNameDuplicateException, match="a is both a file and a folder"
+    ):
+        mox.file.copy_parallel("obs://lab/data", str(tmp_path / "data"))
+    assert not list((tmp_path / "data").iterdir())
+
+
+@pytest.mark.parametrize(
+    "words", [["--train_url=obs://lab/new/"], ["--train_url", "obs://lab/new"]]
+)
+@pytest.mark.parametrize("is_remote", [True, False], ids=["server", "built in"])
+def test_the_folder_for_results_is_there_as_on_modelarts(
+    mox: ModuleType,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    is_remote: bool,
+) -> None:
+    """Scripts copy from it before they train, to go on with what an earlier job left."""
+    if is_remote:
+        request.getfixturevalue("servers")
+    monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    with pytest.raises(FileNotFoundError):
+        mox.file.copy_parallel("obs://lab/other", str(tmp_path / "other"))
+    mox.file.copy_parallel("obs://lab/new", str(tmp_path / "results"))
+    assert (tmp_path / "results").is_dir()
+    assert mox.file.exists("obs://lab/new/")
+    assert mox.file.list_directory("obs://lab/new") == []
+    mox.file.mk_dir("obs://lab/new/logs")
+    mox.file.shift("os", "mox")
+    try:
+        os.makedirs("obs://lab/new")
+    finally:
+        mox.file.shift("mox", "os")
+
+
+BACKGROUND = """
+import moxing as mox, os, sys, time
+from moxing.framework.util import runtime
+runtime.reset_logger(40)
+os.makedirs('out/sub')
+mox.file.background_sync_copy('out/', 'obs://lab/out', seconds=0.05)
+open('out/sub/first', 'w').write('1')
+while not mox.file.exists('obs://lab/out/sub/first'):
+    time.sleep(0.05)
+open('out/last', 'w').write('2')
+sys.exit(3)
+"""
+
+
+def test_a_folder_is_copied_in_the_background_and_at_the_end(
+    servers: dict[str, Dialect], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BACKGROUND],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (3, "")
+    kept = {key: one.data for key, one in servers["obs"].objects.items()}
+    assert kept == {"out/sub/first": b"1", "out/last": b"2"}
+
+
+def test_one_file_is_added_to_another(mox: ModuleType, servers: dict[str, Dialect]) -> None:
+    servers["obs"].put("a", b"one\r\n")
+    servers["obs"].put("b", b"two")
+    mox.file.append_remote("obs://lab/a", "obs://lab/b")
+    assert servers["obs"].objects["b"].data == b"twoone\r\n"
+
+
+def test_folders_keep_their_separator_if_asked_to(
+    mox: ModuleType, servers: dict[str, Dialect]
+) -> None:
+    servers["obs"].put("d/sub/a", b"")
+    servers["obs"].put("d/b", b"")
+    assert mox.file.list_directory("obs://lab/d") == ["b", "sub"]
+    assert mox.file.list_directory("obs://lab/d", remove_sep=False) == ["b", "sub/"]

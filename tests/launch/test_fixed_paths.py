@@ -18,6 +18,8 @@ from jumar.launch.prepare.platform_files import MOST_ENTRIES, MOST_FILE_BYTES, m
         ("ls $JUMAR_TENSORBOARD_DIR $JUMAR_CACHE_DIR", {"board_dir", "cache_dir"}),
         ("ls ~/.cache /var/cache $HOME/cache {x}/cache ./cache /cache_dir /cache.db a/pod.env", set[str]()),
         ("python -m tensorboard.main; ls /home/ma-user", set[str]()),
+        ("test -e '/tmp/copy_sync.lock'3 || touch /tmp/unzip_sync.lock", {"lock"}),
+        ("cat /tmp/data.lock /var/tmp/copy_sync.lock poetry.lock", set[str]()),
     ],
 )  # fmt: skip
 def test_in_the_command(tmp_path: Path, command: str, found: set[str]) -> None:

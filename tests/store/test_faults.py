@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from tests.store.parts import copy, wait_until
+from tests.store.parts import copy, tree, wait_until
 from tests.store.proxy import proxied
 
 from jumar.inject.moxing_path.jumar_s3.parts import MIB, PART_BYTES
@@ -62,6 +63,55 @@ def test_a_download_killed_in_the_middle_fetches_no_part_twice(
         assert proxy.received_bytes < big.stat().st_size + 40 * MIB
     assert target.read_bytes() == big.read_bytes()
     assert [path.name for path in target.parent.iterdir()] == ["back"]
+
+
+@pytest.mark.parametrize("way", ["push", "pull"])
+def test_ctrl_c_ends_a_copy_whose_store_does_not_answer(
+    door_config: StoreConfig, door_bucket: str, big: Path, home: Path, tmp_path: Path, way: str
+) -> None:
+    """Though its threads wait for an answer, for a minute each."""
+    copy(big, f"obs://{door_bucket}/big", door_config)
+    target = tmp_path / "to" / "back"
+    words = {
+        "push": ("push", "--again", str(big), f"obs://{door_bucket}/again"),
+        "pull": ("pull", f"obs://{door_bucket}/big", str(target)),
+    }[way]
+    with proxied(door_config) as (proxy, config):
+        save_credential(home / "store.json", "obs", config.obs)
+        proxy.stalls_after = 40 * MIB
+        child = _spawn(home, *words)
+        wait_until(proxy.stalled.is_set)
+        began = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(180) == 128 + signal.SIGINT
+        assert time.monotonic() - began < 30
+        proxy.release()
+        assert not target.exists()
+        assert _run(home, *words) == 0
+
+
+@pytest.mark.parametrize("way", ["push", "pull"])
+@pytest.mark.parametrize("count", [1, 3, 200])
+def test_few_open_files_are_enough(
+    door_config: StoreConfig, door_bucket: str, home: Path, tmp_path: Path, way: str, count: int
+) -> None:
+    save_credential(home / "store.json", "obs", door_config.obs)
+    size = 20 * MIB if count == 3 else 50_000
+    (tmp_path / "from").mkdir()
+    for number in range(count):
+        (tmp_path / "from" / str(number)).write_bytes(os.urandom(size))
+    url = f"obs://{door_bucket}/few-{count}"
+    if way == "pull":
+        copy(tmp_path / "from", url, door_config)
+    words = (
+        ("push", str(tmp_path / "from"), url)
+        if way == "push"
+        else ("pull", url, str(tmp_path / "to"))
+    )
+    assert _run(home, *words, most_files=32) == 0
+    if way == "push":
+        copy(url, tmp_path / "to", door_config)
+    assert tree(tmp_path / "to") == tree(tmp_path / "from")
 
 
 @pytest.mark.parametrize("size", [300_000, 3 * MIB, 72 * MIB])
@@ -120,9 +170,10 @@ def _spawn(home: Path, *arguments: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(_command(*arguments), env=_environment(home), stdout=subprocess.DEVNULL)
 
 
-def _run(home: Path, *arguments: str) -> int:
+def _run(home: Path, *arguments: str, most_files: int = 0) -> int:
+    limit = ["prlimit", f"--nofile={most_files}:{most_files}"] if most_files else []
     return subprocess.run(
-        _command(*arguments), env=_environment(home), timeout=300, check=False
+        [*limit, *_command(*arguments)], env=_environment(home), timeout=300, check=False
     ).returncode
 
 

@@ -14,7 +14,7 @@ from tests.store.manners import Authority
 
 from jumar.errors import BadInput, NotAllowed
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, Patience, ProxyRefused, S3Error
-from jumar.inject.moxing_path.jumar_s3.route import proxy_for
+from jumar.inject.moxing_path.jumar_s3.asking import proxy_for
 from jumar.store.errors import StoreAway, explain_network, explain_s3, patiently
 
 MIB = 1 << 20

@@ -132,6 +132,16 @@ def test_a_full_disk_is_told_and_leaves_nothing(
         subprocess.run(["rm", "-rf", str(small_disk / "to")], check=True, timeout=180)
 
 
+def test_a_big_object_that_does_not_fit_leaves_nothing(
+    door_config: StoreConfig, door_bucket: str, tmp_path: Path, small_disk: Path
+) -> None:
+    (tmp_path / "big").write_bytes(bytes(17 << 20))
+    copy(tmp_path / "big", f"obs://{door_bucket}/big", door_config)
+    with pytest.raises(StorageFull, match="not enough space"):
+        copy(f"obs://{door_bucket}/big", small_disk / "big", door_config)
+    assert not [path for path in small_disk.rglob("*") if path.is_file()]
+
+
 def test_a_full_home_is_told_when_an_upload_is_to_be_remembered(
     door_config: StoreConfig, door_bucket: str, tmp_path: Path, small_disk: Path
 ) -> None:
@@ -305,6 +315,22 @@ def test_many_who_wait_for_one_server_say_it_once(
         now[0] = 61
         ask_together(range(32, 48))
         assert caplog.text.count(said) == 2
+
+
+def test_a_store_is_waited_for_once_though_patience_is_within_patience() -> None:
+    tried: list[int] = []
+    patience = Patience(limit_s=0.3, first_s=0.1, longest_s=0.1)
+
+    def ask() -> None:
+        raise StoreAway("gone")
+
+    def fetch() -> None:
+        tried.append(1)
+        patiently(ask, patience)
+
+    with pytest.raises(StoreAway):
+        patiently(fetch, Patience(limit_s=60, first_s=0.1))
+    assert tried == [1]
 
 
 def test_a_store_that_stays_away_is_told_once(

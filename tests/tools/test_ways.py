@@ -54,3 +54,13 @@ def test_a_simulated_operator_is_counted_once_it_has_run(tmp_path: Path) -> None
     assert "tensor.py" in files
     # Only installing and importing go there.
     assert not files & {"start.py", "settings.py"}
+
+
+def test_a_pushed_file_goes_a_short_way(tmp_path: Path) -> None:
+    """Shorter than in the commit that a review followed by hand: 21 files of store and client."""
+    ways = tool()
+    place = ways.Place(tmp_path, ROOT / "src")
+    ways.a_pushed_file(place)
+    files = {call[3] for call in place.calls()}
+    assert {"store/transfer/upload.py", "inject/moxing_path/jumar_s3/wire.py"} < files
+    assert len([path for path in files if path.startswith(("store/", "inject/"))]) < 19

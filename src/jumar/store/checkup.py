@@ -15,7 +15,8 @@ from xml.etree import ElementTree
 
 from jumar.errors import JumarError, NotFound
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
-from jumar.inject.moxing_path.jumar_s3.route import Proxy, proxy_for
+from jumar.inject.moxing_path.jumar_s3.asking import proxy_for
+from jumar.inject.moxing_path.jumar_s3.wire import Proxy
 from jumar.spec.amounts import bytes_text
 from jumar.store.errors import MOST_SKEW_S, NETWORK, explain_network, explain_s3
 from jumar.store.folder import FolderStore

@@ -22,6 +22,7 @@ from jumar.errors import (
 )
 from jumar.inject.moxing_path.jumar_s3 import ProxyRefused, S3Error
 from jumar.inject.moxing_path.jumar_s3.retry import Patience, Retry, Trouble
+from jumar.store.folder import NO_MORE_FILES, explained
 
 MOST_SKEW_S = 300
 NETWORK = (OSError,)
@@ -34,6 +35,8 @@ class StoreAway(Unavailable):
 
     wait_s = 0.0
     """How long it asks us to wait."""
+    waited_for = False
+    """Whether the store was waited for as long as that was worth it."""
 
 
 class Damaged(StoreFailed):
@@ -105,6 +108,9 @@ def explain_network(error: Exception, what: str, endpoint: str) -> JumarError:
     """A connection that failed or broke."""
     host = urlsplit(endpoint).netloc
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno in NO_MORE_FILES:
+        # No socket could be made: this machine's error, not the server's.
+        return explained(error, what)
     if isinstance(error, ProxyRefused):
         return BadInput(
             f"{host} cannot be reached for {what}: {error}",
@@ -137,7 +143,9 @@ T = TypeVar("T")
 def trouble_of(error: Exception) -> Trouble | None:
     """What another try may mend."""
     if isinstance(error, StoreAway):
-        return Trouble(error.message, away=True, wait_s=error.wait_s)
+        # Else a copy whose requests are patient would wait twice as long as it says.
+        away = Trouble(error.message, away=True, wait_s=error.wait_s)
+        return None if error.waited_for else away
     return Trouble(error.message, away=False) if isinstance(error, Damaged) else None
 
 
@@ -153,7 +161,11 @@ def patiently(
     action: Callable[[], T], patience: Patience, stop: threading.Event | None = None
 ) -> T:
     """`action()`, repeated while the store is away or bytes arrive damaged."""
-    return _retry(action, patience, stop)
+    try:
+        return _retry(action, patience, stop)
+    except StoreAway as error:
+        error.waited_for = True
+        raise
 
 
 CLOSED_HINT = (

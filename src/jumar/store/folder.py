@@ -14,7 +14,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from jumar.errors import BadInput, Conflict, JumarError, NotAllowed, NotFound, StorageFull
+from jumar.errors import (
+    BadInput,
+    Conflict,
+    JumarError,
+    NotAllowed,
+    NotFound,
+    StorageFull,
+    Unavailable,
+)
 from jumar.store.base import Entry, Listing
 from jumar.store.filecopy import copy_file
 
@@ -51,12 +59,22 @@ def aside_name(path: str) -> str:
     return f"{folder}/{ASIDE}{os.getpid()}-{next(_numbers)}"
 
 
+NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
+
+
+class OutOfFiles(Unavailable):
+    """No more files or connections may be opened."""
+
+
 def explained(error: OSError, what: str) -> JumarError:
     """An error of the operating system as one of ours."""
     if isinstance(error, FileNotFoundError):
         return NotFound(f"{what}: no such file or folder")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFull(f"{what}: no space left", hint="free some space, then run it again")
+    if error.errno in NO_MORE_FILES:
+        hint = "raise the limit (ulimit -n 1024), then run it again"
+        return OutOfFiles(f"{what}: too many open files", hint=hint)
     if isinstance(error, PermissionError):
         return NotAllowed(f"{what}: permission denied on this machine")
     if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY):

@@ -26,7 +26,7 @@ from jumar.inject.moxing_path.jumar_s3 import (
     pages,
 )
 from jumar.store.base import Entry, Listing
-from jumar.store.errors import NETWORK, explain_network, explain_s3, patiently
+from jumar.store.errors import NETWORK, StoreAway, explain_network, explain_s3, patiently
 from jumar.store.parallel import one_ahead
 
 logger = logging.getLogger(__name__)
@@ -67,6 +67,15 @@ class ObjectStore:
             # A broken connection may hold half an answer: the next request needs a new one.
             self.s3.close()
             raise explain_network(error, f"{self._name}{what}", self.endpoint.url) from error
+
+    def check_answered(self, key: str, etag: str) -> None:
+        """Raise StoreAway if the answer is not from an S3 server: any server may answer 200, but only one
+        that stores objects gives them tags."""
+        if not etag:
+            raise StoreAway(
+                f"{self.endpoint.url} answered for {self._name}{key} without a tag, so it is not an S3 server",
+                hint="is another program using the server's port?",
+            )
 
     def make_ready(self) -> None:
         """Create the bucket if it is missing and the server is the platform's own."""

@@ -1,5 +1,6 @@
 """The same action on many items, several at a time."""
 
+import resource
 import threading
 import time
 from collections import deque
@@ -14,11 +15,23 @@ _GROUP = 4
 # A small file on a disk of this machine takes less, one on a busy network file system more.
 _QUICK_S = 0.002
 _PATIENCE_S = 0.5
+_FILES_EACH = 2
+# What a command has open itself, and libraries for a moment.
+_OTHER_FILES = 12
+
+
+def affordable(wanted: int) -> int:
+    """How many at a time, at most `wanted`, this process may have a file and a connection open for."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit < most and limit < _FILES_EACH * wanted + _OTHER_FILES:
+        limit = most if most != resource.RLIM_INFINITY else _FILES_EACH * wanted + _OTHER_FILES
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+    return max(1, min(wanted, (limit - _OTHER_FILES) // _FILES_EACH))
 
 
 def in_threads(action: Callable[[T], R], items: Iterable[T], workers: int) -> list[R]:
     """`action` on each, results in order; after the first error or Ctrl-C no other is started."""
-    with ThreadPoolExecutor(workers, thread_name_prefix="jumar-part") as pool:
+    with ThreadPoolExecutor(affordable(workers), thread_name_prefix="jumar-part") as pool:
         futures = [pool.submit(action, item) for item in items]
         try:
             return [future.result() for future in futures]

@@ -187,7 +187,7 @@ def _view(values: Any) -> Optional[View]:
         return None
     try:
         mounts = tuple(Mount(str(target), str(source)) for target, source in values["mounts"])
-        return View(mounts, str(values["staging"]))
+        return View(mounts, str(values["staging"]), str(values.get("tmp", "")))
     except (KeyError, TypeError, ValueError) as error:
         raise Unusable("the view is damaged") from error
 

@@ -35,7 +35,7 @@ from jumar.launch.ascend.ranktable.records import RankDevice, RankServer, RankTa
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
 from jumar.launch.jobdir.safefile import write_json
-from jumar.launch.processes.namespace import Mount, View, trial, view_of
+from jumar.launch.processes.namespace import TMP, Mount, View, trial, view_of
 
 Part = Optional[Dict[str, Any]]
 _MODELARTS = "/home/ma-user/modelarts"
@@ -44,9 +44,11 @@ _CODE = re.compile(re.escape(_MODELARTS) + r"/user-job-dir/(?!\.{1,2}$)[^/\0]+")
 _WHOLE = rb"(?<![\w.~/})$-])/(?:(?P<pod>pod\.env)|(?P<cache>cache)|(?P<ma>home/ma-user/modelarts))(?![\w.-])"
 _BOARD = rb"(?:~|HOME\}?|/root|/home/[\w.-]+)/(?P<board>tensorboard)\b"
 _NAMES = rb"JUMAR_(?:(?P<cache_dir>CACHE)|(?P<board_dir>TENSORBOARD))_DIR"
-_MENTION = re.compile(b"|".join((_WHOLE, _BOARD, _NAMES)))
+# By which the ranks of a job tell each other that one of them has copied or unpacked the data.
+_LOCKS = rb"(?<![\w.~/})$-])/tmp/(?P<lock>\w*sync\w*\.lock)"
+_MENTION = re.compile(b"|".join((_WHOLE, _BOARD, _NAMES, _LOCKS)))
 # Looked for first: most texts have none, and a plain search is many times quicker.
-_SIGNS = (b"/pod.env", b"/cache", b"/modelarts", b"/tensorboard", b"JUMAR_")
+_SIGNS = (b"/pod.env", b"/cache", b"/modelarts", b"/tensorboard", b"JUMAR_", b".lock")
 _ENDINGS = (".py", ".sh", ".yaml", ".yml")
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 MOST_FILE_BYTES = 1 << 20
@@ -167,10 +169,15 @@ def provide_paths(
         both = (*promised, *_mounts(directory, job, found))
         return View(tuple(one for one in both if os.path.exists(one.source)), directory.attempt)
     wanted = _mounts(directory, job, found)
-    if not wanted and not promised:
+    tmp = _own_tmp(directory, job, found)
+    if not wanted and not promised and not tmp:
         return None
-    view = view_of(wanted, directory.attempt, promised)
+    view = view_of(wanted, directory.attempt, promised, tmp)
     refusal = None if view is None else trial(view)
+    if view is not None and refusal is not None and tmp:
+        troubles.append(f"{TMP} stays that of all jobs: {refusal}")
+        view = view_of(wanted, directory.attempt, promised)
+        refusal = None if view is None else trial(view)
     if view is not None and refusal is not None:
         paths = ", ".join(mount.target for mount in view.mounts)
         troubles.append(f"{paths} cannot be made for this job: {refusal}")
@@ -179,7 +186,7 @@ def provide_paths(
 
 
 def mentions(job: Job, folder: str) -> FrozenSet[str]:
-    """Which of `pod`, `cache`, `ma`, `board`, `cache_dir`, `board_dir` a job speaks of."""
+    """Which of `pod`, `cache`, `ma`, `board`, `cache_dir`, `board_dir`, `lock` a job speaks of."""
     found: Set[str] = set()
     words = [job.command] if isinstance(job.command, str) else job.command
     for text in (*words, *job.environment.values()):
@@ -246,6 +253,17 @@ def _mounts(directory: JobDir, job: Job, found: FrozenSet[str]) -> List[Mount]:
             made.append(Mount(code, directory.path("code")))
         made += [Mount(path, data[name]) for name, path in _elsewhere(job) if name in data]
     return made
+
+
+def _own_tmp(directory: JobDir, job: Job, found: FrozenSet[str]) -> str:
+    """A script finds its locks gone when it starts, as on a new machine: with one that another job left,
+    or has at the same time, it takes its data for copied. Not for jobs with endpoints, whose programs
+    are reached by way of the real /tmp."""
+    if "lock" not in found or job.endpoints:
+        return ""
+    tmp = directory.path("tmp", f"{directory.number}.{directory.node}")
+    os.makedirs(tmp, exist_ok=True)
+    return tmp
 
 
 def _elsewhere(job: Job) -> List[Tuple[str, str]]:

@@ -12,12 +12,16 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import select
 import signal
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Optional, Pattern, Sequence, Tuple
 
 TRIAL_LIMIT_S = 10.0
 _MOST_ENTRIES = 2000
+TMP = "/tmp"
+# With such files the ranks of one job wait for each other, under names that are the same in every job.
+_LOCK = re.compile(r"\w*sync\w*\.lock\d*")
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUSER = 0x10000000
 _MS_BIND = 1 << 12
@@ -44,16 +48,20 @@ class View(NamedTuple):
     mounts: Tuple[Mount, ...]
     staging: str
     """Any folder but a source; the new root is put together over it, seen by the process alone."""
+    tmp: str = ""
+    """A folder to write to in the place of /tmp. What is in /tmp is seen in it, but for locks."""
 
 
-def view_of(mounts: Sequence[Mount], staging: str, over: Sequence[Mount] = ()) -> Optional[View]:
+def view_of(
+    mounts: Sequence[Mount], staging: str, over: Sequence[Mount] = (), tmp: str = ""
+) -> Optional[View]:
     """None when there is nothing to do. Targets that are there are left alone, but those of `over`,
     which come to lie over them."""
     wanted = [mount for mount in map(_placed, over) if mount.source != mount.target]
     wanted += [mount for mount in map(_placed, mounts) if not os.path.lexists(mount.target)]
     # Outer folders first: what is mounted later lies over what was mounted before.
     made = sorted((mount for mount in wanted if os.path.exists(mount.source)), key=_depth)
-    return View(tuple(made), staging) if made else None
+    return View(tuple(made), staging, tmp) if made or tmp else None
 
 
 def _placed(mount: Mount) -> Mount:
@@ -93,6 +101,10 @@ def enter(view: View) -> None:
     _mount(None, root, None, _MS_UNBINDABLE)
     _fill("/", root)
     opened = {"/"}
+    if view.tmp:
+        _mount(view.tmp, root + TMP, None, _MS_BIND)
+        _fill(TMP, root + TMP, _LOCK)
+        opened.add(TMP)
     for number, mount in enumerate(view.mounts):
         is_there = os.path.exists(root + mount.target)
         for folder in () if is_there else _folders_above(mount.target):
@@ -139,10 +151,10 @@ def _layer(folder: str, place: str) -> None:
     _mount("jumar", place, "tmpfs", 0, f"mode={mode:o}")
 
 
-def _fill(folder: str, place: str) -> None:
-    """Everything of a folder of the old root, bound into its layer."""
+def _fill(folder: str, place: str, but: Optional[Pattern[str]] = None) -> None:
+    """Everything of a folder of the old root, but for some names, bound into its layer."""
     with os.scandir(folder) as found:
-        entries = list(found)
+        entries = [entry for entry in found if but is None or not but.fullmatch(entry.name)]
     if len(entries) > _MOST_ENTRIES:
         raise OSError(errno.E2BIG, f"{folder} has more than {_MOST_ENTRIES} entries")
     for entry in entries:
@@ -154,9 +166,11 @@ def _fill(folder: str, place: str) -> None:
 def _bind_entry(entry: "os.DirEntry[str]", new: str) -> None:
     # What scandir tells by itself: to look at each could wait for a file server.
     if entry.is_symlink():
-        os.symlink(os.readlink(entry.path), new)
+        # Another process of the job may have filled the same folder.
+        with contextlib.suppress(FileExistsError):
+            os.symlink(os.readlink(entry.path), new)
     elif entry.is_dir(follow_symlinks=False):
-        os.mkdir(new)
+        os.makedirs(new, exist_ok=True)
         _mount(entry.path, new, None, _MS_BIND | _MS_REC)
     else:
         _touch(new)

@@ -40,7 +40,7 @@ class Program(NamedTuple):
             "environment": self.environment,
             "folder": self.directory,
             "enter": self.enter,
-            "view": None if view is None else {"mounts": view.mounts, "staging": view.staging},
+            "view": None if view is None else view._asdict(),
             "network": None if self.network is None else self.network._asdict(),
         }
 

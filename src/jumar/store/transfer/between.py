@@ -15,7 +15,7 @@ from jumar.store.errors import Damaged, patiently
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import Options, Progress
 from jumar.store.transfer.unfinished import Unfinished
-from jumar.store.transfer.verify import check_arrived, check_part
+from jumar.store.transfer.upload import check_arrived, check_part
 
 T = TypeVar("T")
 

@@ -24,7 +24,6 @@ from jumar.store.folder import ASIDE, FolderStore, explained, write_at_once, wri
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
 from jumar.store.transfer.steps import Journal
-from jumar.store.transfer.verify import check_answered
 
 T = TypeVar("T")
 _BUFFER_BYTES = 1 << 18
@@ -100,7 +99,7 @@ class Download:
     def _check_answered(self, etag: str) -> None:
         # A server whose listing has no tags may send none with the bytes either.
         if self.entry.etag:
-            check_answered(self.store, self.entry.key, etag)
+            self.store.check_answered(self.entry.key, etag)
 
     def _check(self, etag: str, md5: str) -> None:
         """The checksum must match the tag that came with the bytes, if that is a checksum."""
@@ -193,7 +192,7 @@ class _RangedDownload:
             _hold(file, self._path)
             digests = self._ranged.earlier(file)
             if not digests:
-                self._download.check_space(self._path)
+                self._check_space()
             reserve(file, self._ranged.kept.size)
             os.ftruncate(file, self._ranged.kept.size)
             self._ranged.carry(file, digests)
@@ -202,6 +201,14 @@ class _RangedDownload:
         finally:
             os.close(file)
             self._journal.close()
+
+    def _check_space(self) -> None:
+        try:
+            self._download.check_space(self._path)
+        except StorageFull:
+            # There is nothing in it to go on with.
+            os.unlink(self._aside)
+            raise
 
     def _write(self, file: int, data: memoryview, start: int) -> None:
         try:

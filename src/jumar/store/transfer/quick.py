@@ -18,11 +18,10 @@ from jumar.store.parallel import ahead
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.plan import Copy
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
-from jumar.store.transfer.upload import Identity, SourceFile
-from jumar.store.transfer.verify import check_arrived
+from jumar.store.transfer.upload import Identity, SourceFile, check_arrived
 
-# A few are done by the time the connections are open.
-_WORTH_IT = 64
+WORTH_IT = 64
+"""Fewer are done by the time the connections are open."""
 # So many are awaited, which one page of a listing has, to know how many connections are worth it.
 _LOOKED_AT = 256
 # One object may be gone or one file unreadable; if many fail, the store has a problem.
@@ -41,7 +40,7 @@ def fetch_small(
     """Fetch the small ones, while the others are found; returns the copies that are left to do."""
     coming = iter(copies)
     first = list(islice(coming, _LOOKED_AT))
-    if len(first) < _WORTH_IT:
+    if len(first) < WORTH_IT:
         return first
     # Also those that are never asked for, if it ends early.
     left = {copy.target: copy for copy in first}
@@ -108,7 +107,7 @@ def send_small(
         for copy in copies
         if copy.source.size <= SMALL_BODY_BYTES and _is_allowed(store.check, copy)
     ]
-    if len(small) < _WORTH_IT:
+    if len(small) < WORTH_IT:
         return list(copies)
 
     def read(copy: Copy) -> Small | None:

@@ -66,9 +66,27 @@ class Progress:
     total_bytes: int = 0
     resumed_bytes: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
-    crew: Crew = field(default_factory=Crew)
-    """Carries the parts of all big files."""
+    _crew: Crew | None = None
+    _most_parts: int = PARTS_AT_A_TIME
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def crew(self) -> Crew:
+        """Carries the parts of all big files."""
+        with self._lock:
+            if self._crew is None:
+                self._crew = Crew(self._most_parts)
+            return self._crew
+
+    def limit_parts(self, most: int) -> None:
+        """Never carry more than this many parts at the same time."""
+        self._most_parts = min(PARTS_AT_A_TIME, most)
+        if self._crew is not None:
+            self._crew.limit(self._most_parts)
+
+    def unseen(self) -> "Progress":
+        """One for bytes that are counted already; it stops with this one."""
+        return Progress(stop=self.stop, _crew=self.crew)
 
     def plan(self, files: int, size: int) -> None:
         """Add the work of a transfer to what earlier transfers with this progress did."""

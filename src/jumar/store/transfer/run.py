@@ -13,10 +13,10 @@ from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Crew, Stopped
 from jumar.store.base import Entry, Store
 from jumar.store.errors import StoreAway, patiently
 from jumar.store.filecopy import copy_file
-from jumar.store.folder import FolderStore, explained, sweep
+from jumar.store.folder import FolderStore, OutOfFiles, explained, sweep
 from jumar.store.hub import HubStore
 from jumar.store.objects import ObjectStore
-from jumar.store.parallel import each
+from jumar.store.parallel import affordable, each
 from jumar.store.places import Place
 from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
@@ -32,10 +32,9 @@ from jumar.store.transfer.plan import (
     new_entries,
     single_file,
 )
-from jumar.store.transfer.quick import fetch_small, send_small
+from jumar.store.transfer.quick import WORTH_IT, fetch_small, send_small
 from jumar.store.transfer.records import (
     FILES_AT_FIRST,
-    PARTS_AT_A_TIME,
     Failure,
     Options,
     Progress,
@@ -44,7 +43,7 @@ from jumar.store.transfer.records import (
 from jumar.store.transfer.upload import Upload
 
 # These end the whole transfer: the other files would fail in the same way.
-_FATAL = (StorageFull, StoreAway)
+_FATAL = (StorageFull, StoreAway, OutOfFiles)
 _MOST_FAILURES = 1000
 _BIG_AT_A_TIME = 16
 _FILES_JUDGED = 8
@@ -63,11 +62,12 @@ def transfer(
     """Copy to the target what it does not have yet."""
     began = time.monotonic()
     progress = progress or Progress()
+    options = replace(options, workers=affordable(options.workers))
     work = _Work(source.store, target.store, options, progress, state)
     if is_new_folder(source, target, options):
         work.fill_new_folder(source, target)
         return _report(Plan((), (), 0, 0), work, began)
-    progress.crew.limit(min(PARTS_AT_A_TIME, options.workers))
+    progress.limit_parts(options.workers)
     # A store that cannot even be listed may have a wrong address: fail soon.
     limit_s = min(options.patience.limit_s, LISTING_PATIENCE_S)
 
@@ -129,7 +129,7 @@ class _Work:
                 self._copy_here(source, target, plan)
             case ObjectStore() as source, FolderStore() as target:
                 self._copy_each(fetch_small(source, target, plan.copies, *how))
-            case FolderStore() as source, ObjectStore() as target:
+            case FolderStore() as source, ObjectStore() as target if len(plan.copies) >= WORTH_IT:
                 self._copy_each(send_small(source, target, plan.copies, *how))
             case _:
                 self._copy_each(plan.copies)
@@ -189,6 +189,15 @@ class _Work:
         small: list[Copy] = []
         for copy in copies:
             (big if copy.source.size > BIG_BYTES else small).append(copy)
+        if len(small) > 1:
+            self._copy_small(small)
+        elif small:
+            self._copy(small[0])
+        if big:
+            # These threads only wait for the parts of their file; more would open more of them.
+            each(self._copy, big, min(_BIG_AT_A_TIME, self.options.workers), self.progress.stop)
+
+    def _copy_small(self, small: list[Copy]) -> None:
         crew = Crew(self.options.workers, FILES_AT_FIRST, _FILES_JUDGED)
 
         def copy_one(copy: Copy) -> None:
@@ -197,8 +206,6 @@ class _Work:
 
         with suppress(Stopped):
             crew.each(copy_one, small, self.progress.stop)
-        # These threads only wait for the parts of their file; more would open more of them.
-        each(self._copy, big, min(_BIG_AT_A_TIME, len(big)), self.progress.stop)
 
     def _copy_here(self, source: FolderStore, target: FolderStore, plan: Plan) -> None:
         for folder in {copy.target.rpartition("/")[0] for copy in plan.copies} - {""}:
@@ -292,7 +299,7 @@ def copy_entry(
                 here = FolderStore(aside, f"{aside}/")
                 fetch_from_hub(source, entry, here, "file", options, progress)
                 # Its bytes were counted when they came.
-                unseen = Progress(stop=progress.stop, crew=progress.crew)
+                unseen = progress.unseen()
                 Upload(target, key, here.path("file"), options, unseen, state).run()
         case _:
             raise BadInput(f"{source.name} cannot be copied to {target.name}")

@@ -12,13 +12,18 @@ from functools import partial
 from pathlib import Path
 
 from jumar.inject.moxing_path.jumar_s3 import BIG_BYTES, Begun
-from jumar.inject.moxing_path.jumar_s3.checksum import Crc32, Digest, joined_crc32
+from jumar.inject.moxing_path.jumar_s3.checksum import (
+    Crc32,
+    Digest,
+    is_md5,
+    is_wrong,
+    joined_crc32,
+)
 from jumar.store.errors import Damaged, patiently
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
-from jumar.store.transfer.unfinished import Unfinished
-from jumar.store.transfer.verify import check_arrived, check_part
+from jumar.store.transfer.unfinished import Unfinished, damaged
 
 _TRIES_WHILE_CHANGING = 3
 _STEP_BYTES = 1 << 18
@@ -209,3 +214,17 @@ class _PartedUpload:
         if crc32 is not None:
             self._crcs[number] = crc32
         return etag
+
+
+def check_arrived(store: ObjectStore, key: str, etag: str, md5: bytes) -> None:
+    """Raise Damaged unless the object just written matches this MD5."""
+    store.check_answered(key, etag)
+    if is_wrong(etag, md5.hex(), lambda: store.stat(key).etag):
+        raise damaged(store, key)
+
+
+def check_part(store: ObjectStore, key: str, begun: Begun, etag: str, md5: bytes | None) -> None:
+    """Raise Damaged unless the part just sent matches this MD5."""
+    store.check_answered(key, etag)
+    if md5 is not None and not begun.encrypted and is_md5(etag) and etag != md5.hex():
+        raise damaged(store, key)

@@ -14,10 +14,9 @@ from .listing import More, Page, pages
 from .many import SMALL_BODY_BYTES, Got, Many, Small
 from .parts import BIG_BYTES, PART_BYTES, part_bytes, part_count, part_range, tag_of_parts
 from .retry import Patience, Retry, Trouble
-from .route import ProxyRefused
 from .sign import Endpoint
 from .uploads import UnfinishedUpload
-from .wire import Body
+from .wire import Body, ProxyRefused
 
 __all__ = [
     "BIG_BYTES",

@@ -16,9 +16,10 @@ from .answers import (
     http_time,
     told,
 )
+from .checksum import content_md5
 from .listing import More, Page, listing_query, read_page
 from .sign import presigned_query
-from .uploads import Uploads, content_md5, copy_source
+from .uploads import Uploads, copy_source
 from .wire import Body
 
 # XML cannot express most of them, and turns a carriage return into a new line.

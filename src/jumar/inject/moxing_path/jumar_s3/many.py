@@ -13,10 +13,9 @@ from typing import Deque, Dict, Generator, Iterable, List, NamedTuple, Optional,
 
 from .answers import Answer, Tag
 from .asking import Asking
+from .checksum import content_md5
 from .crew import Pace
-from .route import ProxyRefused
-from .uploads import content_md5
-from .wire import Connection
+from .wire import Connection, ProxyRefused
 
 SMALL_BODY_BYTES = 1 << 16
 """Bodies up to this size are sent without waiting for the server to take them."""

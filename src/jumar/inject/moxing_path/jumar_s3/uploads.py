@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote_plus
 
 from .answers import Begun, Part, S3Error, Tag, bare, expect, field, parse, told, xml_time
 from .asking import Asking
+from .checksum import content_md5
 from .wire import Body
 
 if TYPE_CHECKING:
@@ -175,11 +176,6 @@ def _text(element: "Element", name: str) -> str:
 def copy_source(bucket: str, key: str) -> Dict[str, str]:
     """The header that names the object to copy."""
     return {"x-amz-copy-source": "/" + quote(f"{bucket}/{key}", safe="/-_.~")}
-
-
-def content_md5(md5: Optional[bytes]) -> Dict[str, str]:
-    """The header by which the server checks a body."""
-    return {} if md5 is None else {"content-md5": b64encode(md5).decode("ascii")}
 
 
 def _checksum(crc32: Optional[bytes]) -> Dict[str, str]:

@@ -9,10 +9,20 @@ import socket
 import struct
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Callable, Dict, Generator, Iterable, List, Optional, Union
+from typing import (
+    TYPE_CHECKING,
+    Callable,
+    Dict,
+    Generator,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Union,
+)
 
-from .response import READ_BYTES, Response, Source
-from .route import Proxy, ProxyRefused
+from .answers import READ_BYTES, Response, Source
 
 if TYPE_CHECKING:
     from ssl import SSLContext, SSLSession
@@ -30,6 +40,26 @@ _ONE_SEND_BYTES = 128 * 1024
 _PIECE_BYTES = 1 << 20
 _SURELY_OPEN_S = 1.0
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,15})\r?$", re.IGNORECASE | re.MULTILINE)
+
+
+class Proxy(NamedTuple):
+    """An HTTP proxy; its password is only in the header that it is sent with."""
+
+    host: str
+    port: int
+    authorization: str = ""
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.host!r}, {self.port})"
+
+    @property
+    def headers(self) -> List[Tuple[str, str]]:
+        """What a request to the proxy carries."""
+        return [("proxy-authorization", self.authorization)] if self.authorization else []
+
+
+class ProxyRefused(ConnectionError):
+    """The proxy answered and would not connect; asking again does not help."""
 
 
 class Connection(Source):

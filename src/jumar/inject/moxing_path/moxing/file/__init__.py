@@ -6,12 +6,20 @@ itself is copied into the target, as common recipes expect
 name is already the source's, the content is copied."""
 
 from . import file_io
+from .background import background_sync_copy
 from .copying import copy, copy_parallel, rename
+from .errors import (
+    MoxFileNameDuplicateException,
+    MoxFileNotExistsException,
+    MoxFileReadException,
+    MoxFileRespException,
+)
 from .locations import set_auth
 from .objects import File
 from .patch import shift
 from .tree import (
     append,
+    append_remote,
     append_str,
     exists,
     get_size,
@@ -31,8 +39,14 @@ from .tree import (
 
 __all__ = [
     "File",
+    "MoxFileNameDuplicateException",
+    "MoxFileNotExistsException",
+    "MoxFileReadException",
+    "MoxFileRespException",
     "append",
+    "append_remote",
     "append_str",
+    "background_sync_copy",
     "copy",
     "copy_parallel",
     "exists",

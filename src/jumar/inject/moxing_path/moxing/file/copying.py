@@ -4,10 +4,11 @@ import logging
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from typing import Iterable, List, Optional
+from typing import Any, Iterable, List, Optional, Set
 
 from . import remote
 from .carrying import download, pass_on, upload
+from .errors import MoxFileNameDuplicateException
 from .locations import ASIDE, Local, Location, Remote, Url, find, text_of, written_aside
 from .tree import is_directory, remove
 
@@ -15,8 +16,8 @@ _THREADS = 16
 _CHECKPOINTS = (".ckpt", ".pt", ".pth", ".safetensors")
 
 
-def copy(src_url: Url, dst_url: Url) -> None:
-    """Copy one file."""
+def copy(src_url: Url, dst_url: Url, client_id: Any = None, atom: bool = True) -> None:
+    """Copy one file. Options of ModelArts' own client change nothing: a copy is always all or nothing."""
     source, target = find(src_url), find(dst_url)
     if isinstance(source, Local) and os.path.isdir(source.path):
         raise IsADirectoryError(21, "copy is for files; use copy_parallel", text_of(src_url))
@@ -34,6 +35,7 @@ def copy_parallel(
     threads: int = _THREADS,
     is_processing: bool = True,
     use_queue: bool = True,
+    atom: bool = True,
 ) -> None:
     """Copy a file, or everything in a folder, several files at a time."""
     if not is_directory(src_url):
@@ -42,11 +44,10 @@ def copy_parallel(
     source, target = find(src_url), find(_folder_target(text_of(src_url), text_of(dst_url)))
     if isinstance(target, Local):
         os.makedirs(target.path, exist_ok=True)
-    pairs = [
-        (_child(source, name), _child(target, name))
-        for name in (list(file_list) if file_list is not None else _files(source))
-    ]
+    names = list(file_list) if file_list is not None else _files(source)
+    pairs = [(_child(source, name), _child(target, name)) for name in names]
     if isinstance(target, Local):
+        _refuse_duplicates(names, text_of(src_url))
         for folder in {os.path.dirname(one.path) for _, one in pairs if isinstance(one, Local)}:
             os.makedirs(folder, exist_ok=True)
     with ThreadPoolExecutor(min(max(1, threads or _THREADS), 64)) as pool:
@@ -75,6 +76,17 @@ def _folder_target(source: str, target: str) -> str:
     if not target.endswith("/") or not name:
         return target
     return target if target.rstrip("/").rpartition("/")[2] == name else target + name
+
+
+def _refuse_duplicates(names: List[str], source: str) -> None:
+    """A store may have `a` and `a/b`; a folder of this machine cannot."""
+    folders: Set[str] = set()
+    for name in names:
+        parts = name.split("/")
+        folders.update("/".join(parts[:count]) for count in range(1, len(parts)))
+    both = sorted(folders.intersection(names))
+    if both:
+        raise MoxFileNameDuplicateException(21, f"{both[0]} is both a file and a folder", source)
 
 
 def _files(source: Location) -> List[str]:

@@ -3,11 +3,19 @@
 The settings are there to be set. Here the measured rate decides how much is copied at a time, and every
 big object goes in parts."""
 
+from .background import background_sync_copy
 from .copying import copy, copy_parallel, rename
+from .errors import (
+    MoxFileNameDuplicateException,
+    MoxFileNotExistsException,
+    MoxFileReadException,
+    MoxFileRespException,
+)
 from .locations import set_auth
 from .objects import File
 from .tree import (
     append,
+    append_remote,
     exists,
     get_size,
     glob,
@@ -29,7 +37,13 @@ _LARGE_FILE_TASK_NUM = 1
 
 __all__ = [
     "File",
+    "MoxFileNameDuplicateException",
+    "MoxFileNotExistsException",
+    "MoxFileReadException",
+    "MoxFileRespException",
     "append",
+    "append_remote",
+    "background_sync_copy",
     "copy",
     "copy_parallel",
     "exists",

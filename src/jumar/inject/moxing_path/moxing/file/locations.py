@@ -7,6 +7,7 @@ sets, and `set_auth` work too."""
 import itertools
 import json
 import os
+import sys
 import threading
 from contextlib import contextmanager
 from typing import Any, Dict, Generator, NamedTuple, Optional, Tuple, Union
@@ -17,6 +18,7 @@ _given: Dict[str, Any] = {}
 """What `set_auth` was told."""
 _clients: Dict[Endpoint, S3] = {}
 ASIDE = ".jumar-"
+_RESULTS = ("train_url", "output_path")
 _lock = threading.Lock()
 _numbers = itertools.count()
 
@@ -56,6 +58,17 @@ def text_of(url: Url) -> str:
 def is_url(path: str) -> bool:
     """Whether it is not a plain path."""
     return path.startswith(("obs://", "s3://"))
+
+
+def is_results(url: Url) -> bool:
+    """Whether it is where the script was told to put its results. ModelArts makes that folder before the
+    script starts, and scripts list it or copy from it first."""
+    text = text_of(url).rstrip("/")
+    if not is_url(text):
+        return False
+    told = {f"--{name}={value}" for name in _RESULTS for value in (text, text + "/")}
+    pairs = zip(sys.argv, sys.argv[1:])
+    return not told.isdisjoint(sys.argv) or any(f"{one}={other}" in told for one, other in pairs)
 
 
 def aside_of(path: str) -> str:

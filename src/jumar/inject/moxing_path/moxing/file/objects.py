@@ -10,16 +10,17 @@ from typing import Any, Iterator, Optional
 
 from . import remote
 from .carrying import download, upload
+from .errors import MoxFileNotExistsException
 from .locations import Local, Location, Url, aside_of, find, is_url, text_of
 
 
 class File:
     """An open file; text unless the mode has a `b`."""
 
-    def __init__(self, url: Url, mode: str = "r", encoding: Optional[str] = None) -> None:
-        self.name = text_of(url)
+    def __init__(self, name: Url, mode: str = "r", encoding: Optional[str] = None) -> None:
+        self.name = text_of(name)
         self.mode = mode
-        place = find(url)
+        place = find(name)
         writes = mode[:1] in ("w", "a", "x") or "+" in mode
         self._target: Optional[Location] = place if writes and is_url(self.name) else None
         self._copy = ""
@@ -119,6 +120,6 @@ def _copied_here(path: str, mode: str, name: str) -> str:
 
 def _check_mode(mode: str, name: str, there: bool) -> None:
     if mode[:1] == "r" and not there:
-        raise FileNotFoundError(2, "no such file", name)
+        raise MoxFileNotExistsException(2, "no such file", name)
     if mode[:1] == "x" and there:
         raise FileExistsError(17, "the file already exists", name)

@@ -11,7 +11,7 @@ import stat as stat_module
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import copying, tree
-from .locations import is_url
+from .locations import is_results, is_url
 from .objects import File
 
 _before: Dict[Tuple[Any, str], Any] = {}
@@ -85,7 +85,7 @@ def _mkdir(path: Any, mode: int = 0o777) -> None:
 
 
 def _makedirs(name: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
-    if not exist_ok and tree.is_directory(name):
+    if not exist_ok and tree.is_directory(name) and not is_results(name):
         raise FileExistsError(17, "the folder already exists", name)
     tree.make_dirs(name)
 

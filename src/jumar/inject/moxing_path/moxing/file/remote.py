@@ -21,6 +21,7 @@ from jumar_s3 import (
 )
 from jumar_s3.checksum import is_wrong
 
+from .errors import MoxFileReadException, MoxFileRespException, NotAllowed, NotThere, Response
 from .locations import Remote, patience
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ crew = Crew()
 """Carries the parts of big objects, for all threads of the process."""
 
 
-class Damaged(OSError):
+class Damaged(MoxFileReadException):
     """What arrived is not what was sent; another try may help."""
 
     def __init__(self, name: str) -> None:
@@ -68,12 +69,18 @@ def on(place: Remote, action: Callable[[], T]) -> T:
     try:
         return _retry(step, patience())
     except S3Error as error:
-        name = f"{place.bucket}/{place.key}"
-        if error.status == 404:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
-        if error.status in (401, 403):
-            raise PermissionError(errno.EACCES, f"the store refused: {error.code}", name) from error
-        raise OSError(errno.EIO, str(error), name) from error
+        raise _refusal(error, f"{place.bucket}/{place.key}") from error
+
+
+def _refusal(error: S3Error, name: str) -> MoxFileRespException:
+    if error.status == 404:
+        made: MoxFileRespException = NotThere(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    elif error.status in (401, 403):
+        made = NotAllowed(errno.EACCES, f"the store refused: {error.code}", name)
+    else:
+        made = MoxFileRespException(errno.EIO, str(error), name)
+    made.resp = Response(error.status, error.code, error.message)
+    return made
 
 
 def head(place: Remote) -> Optional[Found]:

@@ -9,7 +9,8 @@ from glob import glob as local_glob
 from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import remote
-from .locations import ASIDE, Local, Location, Remote, Url, find, is_url, text_of
+from .errors import MoxFileNotExistsException
+from .locations import ASIDE, Local, Location, Remote, Url, find, is_results, is_url, text_of
 from .objects import File
 
 
@@ -47,16 +48,15 @@ def exists(url: Url) -> bool:
     """Whether a file or a folder exists."""
     place = find(url)
     if isinstance(place, Local):
-        return os.path.exists(place.path)
-    return remote.head(place) is not None or remote.is_folder(place)
+        return os.path.exists(place.path) or is_results(url)
+    return remote.head(place) is not None or remote.is_folder(place) or is_results(url)
 
 
 def is_directory(url: Url) -> bool:
     """Whether a folder exists."""
     place = find(url)
-    if isinstance(place, Local):
-        return os.path.isdir(place.path)
-    return remote.is_folder(place)
+    is_there = os.path.isdir(place.path) if isinstance(place, Local) else remote.is_folder(place)
+    return is_there or is_results(url)
 
 
 isdir = is_directory
@@ -87,16 +87,25 @@ def append(url: Url, data: Any, binary: bool = False) -> None:
 append_str = append
 
 
+def append_remote(src_url: Url, dst_url: Url) -> None:
+    """Add one file to the end of another."""
+    append(dst_url, read(src_url, binary=True), binary=True)
+
+
 def list_directory(
-    url: Url, recursive: bool = False, skip_file: bool = False, skip_dir: bool = False
+    url: Url,
+    recursive: bool = False,
+    remove_sep: bool = True,
+    skip_file: bool = False,
+    skip_dir: bool = False,
 ) -> List[str]:
-    """Names in a folder; with `recursive`, paths below it."""
+    """Names in a folder; with `recursive`, paths below it. Without `remove_sep`, folders end in `/`."""
     place = find(url)
     if not is_directory(url):
-        raise FileNotFoundError(2, "no such folder", text_of(url))
+        raise MoxFileNotExistsException(2, "no such folder", text_of(url))
     names = _names(place, recursive)
     return [
-        name
+        name if remove_sep or not is_folder else name + "/"
         for name, is_folder in names
         if not (skip_dir and is_folder) and not (skip_file and not is_folder)
     ]
@@ -135,19 +144,21 @@ def scan_dir(url: Url) -> Iterator[Entry]:
     base = text_of(url).rstrip("/")
     place = find(url)
     if not is_directory(url):
-        raise FileNotFoundError(2, "no such folder", text_of(url))
+        raise MoxFileNotExistsException(2, "no such folder", text_of(url))
     for name, is_folder in _names(place, recursive=False):
         path = f"{base}/{name}"
         yield Entry(name, path, is_folder, 0 if is_folder else stat(path).length)
 
 
-def walk(url: Url) -> Iterator[Tuple[str, List[str], List[str]]]:
-    """Like `os.walk`, from the top."""
+def walk(
+    url: Url, topdown: bool = True, onerror: Any = None, followlinks: bool = False
+) -> Iterator[Tuple[str, List[str], List[str]]]:
+    """Like `os.walk`; the options are for local folders."""
     base = text_of(url).rstrip("/")
     place = find(url)
     if isinstance(place, Local):
         start = place.path.rstrip("/") or "/"
-        for folder, folders, files in os.walk(start):
+        for folder, folders, files in os.walk(start, topdown, onerror, followlinks):
             names = [name for name in files if not name.startswith(ASIDE)]
             yield base + folder[len(start) :], folders, names
         return
@@ -158,9 +169,9 @@ def walk(url: Url) -> Iterator[Tuple[str, List[str], List[str]]]:
         yield from walk(f"{base}/{name}")
 
 
-def glob(pattern: Url) -> List[str]:
+def glob(url: Url) -> List[str]:
     """Paths that match a shell pattern."""
-    text = text_of(pattern)
+    text = text_of(url)
     place = find(text)
     if isinstance(place, Local):
         # Results start with the pattern's own text, even if the URL is a local folder.
@@ -199,7 +210,7 @@ def stat(url: Url) -> FileStat:
         return FileStat(one.size, int(one.mtime * 1e9), False)
     if remote.is_folder(place):
         return FileStat(0, 0, True)
-    raise FileNotFoundError(2, "no such file or folder", text_of(url))
+    raise MoxFileNotExistsException(2, "no such file or folder", text_of(url))
 
 
 def get_size(url: Url, recursive: bool = False) -> int:
@@ -227,15 +238,14 @@ def make_dirs(url: Url) -> None:
 
 def mk_dir(url: Url) -> None:
     """Create a folder; its parent must exist."""
-    place = find(url)
-    if isinstance(place, Local):
-        # In a bucket a folder may be created again.
-        if not (is_url(text_of(url)) and os.path.isdir(place.path)):
-            os.mkdir(place.path)
+    text = text_of(url).rstrip("/")
+    if not is_url(text):
+        os.mkdir(text)
         return
-    above = place.key.rstrip("/").rpartition("/")[0]
-    if above and not remote.is_folder(place.at(above)):
-        raise FileNotFoundError(2, "no such folder", above)
+    # In a bucket a folder may be created again.
+    above = text.rpartition("/")[0]
+    if "/" in _after_bucket(text) and not is_directory(above):
+        raise MoxFileNotExistsException(2, "no such folder", above)
     make_dirs(url)
 
 
@@ -255,13 +265,13 @@ def remove(url: Url, recursive: bool = False) -> None:
         if remote.head(place) is not None:
             keys.append(place.key)
         if not keys:
-            raise FileNotFoundError(2, "no such file or folder", text_of(url))
+            raise MoxFileNotExistsException(2, "no such file or folder", text_of(url))
         remote.delete(place, [*keys, *_folders_above(keys, place.prefix)])
         return
     if remote.head(place) is None:
         if remote.is_folder(place):
             raise IsADirectoryError(21, "it is a folder: use recursive=True", text_of(url))
-        raise FileNotFoundError(2, "no such file", text_of(url))
+        raise MoxFileNotExistsException(2, "no such file", text_of(url))
     _delete_one(place)
 
 
