@@ -1,8 +1,8 @@
-"""Count what a reader of the code has to open: the ways of a job and of a launched rank.
+"""Count what a reader of the code has to open: the ways of a job, of a launched rank and of a port.
 
-Runs one job (`jumar run --follow`, on a server that has already run one) and one `jumar launch` of two
-ranks, with a profiler in every process, and lists the files whose functions ran, in the order of
-their first calls. Imports do not count, nor what the server does in rounds, job or no job (`rounds.py`).
+Runs one job (`jumar run --follow`, on a server that has already run one), one `jumar launch` of two
+ranks and one `jumar port` of a folder with a single script, with a profiler in every process, and lists
+the files whose functions ran, in the order of their first calls. Imports do not count, nor what the server does in rounds, job or no job (`rounds.py`).
 A hop is a step from a file into another one, counted once.
 
     python tools/ways.py                  # this tree
@@ -26,6 +26,17 @@ import time
 for step in range(3):
     print("step", step, "loss", 1 / (step + 1), flush=True)
     time.sleep(0.3)
+"""
+
+# What most repositories have: a device, a model and batches that are moved to it, a seed.
+_ON_CUDA = """
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.cuda.manual_seed_all(1)
+model = torch.nn.Linear(4, 1).cuda()
+for batch in torch.ones(3, 2, 4):
+    print(model(batch.to(device)).sum().item())
 """
 
 # In every process of a way, as its sitecustomize. The flag is shared memory, so that one write turns all on.
@@ -82,7 +93,7 @@ class Place:
         (self._out / "flag").write_bytes(b"\0")
         (folder / "site" / "sitecustomize.py").write_text(_PROBE)
         self._work = folder / "work"
-        (self._work / "train.py").write_text(_TRAIN)
+        self.write("train.py", _TRAIN)
         self._environment = {
             **os.environ,
             "HOME": str(folder / "user"),
@@ -107,6 +118,11 @@ class Place:
             text=True,
         )
         return done.stdout
+
+    def write(self, name: str, text: str) -> None:
+        path = self._work / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
 
     @contextlib.contextmanager
     def watched(self) -> Generator[None]:
@@ -138,6 +154,12 @@ def a_launched_rank(place: Place) -> None:
         assert "step 2" in place.jumar("launch", "--nproc-per-node", "2", "train.py")
 
 
+def a_ported_file(place: Place) -> None:
+    place.write("repository/train.py", _ON_CUDA)
+    with place.watched():
+        assert "edits in 1 file" in place.jumar("port", "repository", "-o", "ported")
+
+
 def tell(name: str, calls: list[list[str]], root: pathlib.Path, *, files: bool) -> None:
     """Print the figures of a way and, if asked for, its files in order."""
     first: dict[str, list[str]] = {}
@@ -162,7 +184,7 @@ def tell(name: str, calls: list[list[str]], root: pathlib.Path, *, files: bool) 
 
 
 def main() -> None:
-    """Run both ways and print them."""
+    """Run every way and print it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     here = pathlib.Path(__file__).resolve().parents[1] / "src"
     parser.add_argument(
@@ -171,7 +193,7 @@ def main() -> None:
     parser.add_argument("--files", action="store_true", help="list the files")
     given = parser.parse_args()
     src: pathlib.Path = given.src.resolve()
-    for way in (a_job, a_launched_rank):
+    for way in (a_job, a_launched_rank, a_ported_file):
         with tempfile.TemporaryDirectory(prefix="ways-") as folder:
             place = Place(pathlib.Path(folder), src)
             way(place)
