@@ -6,10 +6,10 @@ facts come from and `checked` when somebody last looked; rows of 2026-11-15 have
 they were first written. Without a `why`, the package simply does not run on NPUs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from jumar.port.records import Effort, Severity, Words
 from jumar.port.versions import Newest, Version, version
@@ -17,8 +17,7 @@ from jumar.port.versions import Newest, Version, version
 TABLE = Path(__file__).parent / "packages.tsv"
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What is true of a package, in its newest version or before some version."""
 
     severity: Severity
@@ -27,8 +26,7 @@ class Facts:
     advice: Words
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(NamedTuple):
     """A package or a part of one, by the dotted name that is imported."""
 
     code: str

@@ -1,7 +1,7 @@
 """What a requirement asks for: distributions tied to CUDA, by the names in requirement lists."""
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from jumar.port.cuda_packages import Package
 from jumar.port.packages import base_name, of_distribution, of_source, plain
@@ -29,8 +29,7 @@ _VENDOR = "Ascend"
 """The owner of the builds for NPUs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tied:
+class Tied(NamedTuple):
     """Why a requirement needs a different choice."""
 
     subject: str
@@ -46,7 +45,7 @@ class Tied:
 
     def when_optional(self) -> "Tied":
         """The same for an optional requirement."""
-        return replace(self, severity=Severity.INFO, effort=Effort.NONE)
+        return self._replace(severity=Severity.INFO, effort=Effort.NONE)
 
 
 def _cuda_build(subject: str, advice: Words) -> Tied:
@@ -107,9 +106,8 @@ def tied(requirement: str) -> Tied | None:
     if _CUDA_BUILD.search(requirement):
         # A line of its own may only name an index of wheels.
         is_for_torch = name in _TORCH or name in ("", "index-url", "extra-index-url", "find-links")
-        return replace(
-            TORCH_BUILD if is_for_torch else OTHER_BUILD, subject=name or requirement.strip()
-        )
+        build = TORCH_BUILD if is_for_torch else OTHER_BUILD
+        return build._replace(subject=name or requirement.strip())
     return None
 
 

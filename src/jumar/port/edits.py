@@ -2,13 +2,12 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jumar.port.records import Piece, Proposal
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """An accepted proposal, with the code of its rule."""
 
     code: str

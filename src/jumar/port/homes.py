@@ -7,9 +7,9 @@ package's name is where scripts start, even if it has an `__init__.py`."""
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from jumar.port import distribution_lists
 from jumar.port.patterns import lazy_pattern
@@ -23,8 +23,7 @@ _WORD = lazy_pattern(rb"[\w.]+")
 _STARTS = lazy_pattern(rb"^if[ \t]+__name__[ \t]*==|\.parse_args\(", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """The folders that get the helper, and the package that a file imports it from."""
 
     folders: tuple[str, ...]
@@ -48,8 +47,7 @@ class Home:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Import:
+class _Import(NamedTuple):
     level: int
     dotted: str
 

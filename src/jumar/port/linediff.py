@@ -5,15 +5,14 @@ of the time of a general diff. Correct for any two texts, just less compact."""
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LOOK_AHEAD = 40
 _TO_QUOTE = re.compile(r'[\x00-\x1f\x7f"\\]')
 _ESCAPES = {"\t": r"\t", "\n": r"\n", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Lines `a[a1:a2]` that became `b[b1:b2]`; both ranges count from 0."""
 
     a1: int

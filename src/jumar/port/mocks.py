@@ -4,7 +4,7 @@
 `patch.object(torch.cuda, "is_available")`, `monkeypatch.setattr(torch.cuda, "is_available", …)`."""
 
 import ast
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jumar.port.context import PythonFile
 from jumar.port.npu_api import ON_ACCELERATOR
@@ -17,8 +17,7 @@ FOR_CUDA = frozenset({"get_device_capability"})
 """What only code for CUDA asks, ported or not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mock:
+class Mock(NamedTuple):
     """A call that replaces a function of `torch.cuda`."""
 
     call: ast.Call

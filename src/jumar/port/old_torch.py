@@ -6,8 +6,8 @@ newest version that any of them allows counts."""
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from jumar.port.distributions import CODE
 from jumar.port.options import OLDEST_ACCELERATOR, Options
@@ -27,8 +27,7 @@ _BUILDS = ".github/workflows/"
 _OLDEST_PLUGIN = (1, 8)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pinned:
+class _Pinned(NamedTuple):
     path: str
     line: int
     text: str
@@ -49,7 +48,7 @@ def tell(
     known = next((r for r in results if r.path == first.path), FileResult(first.path))
     told = sorted((*known.findings, _finding(first, limit)), key=lambda f: f.line)
     others = [r for r in results if r.path != first.path]
-    return [*others, replace(known, findings=tuple(told))]
+    return [*others, known._replace(findings=tuple(told))]
 
 
 def _may_pin(found: Found) -> bool:

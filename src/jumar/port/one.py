@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from jumar.port import distributions
@@ -49,7 +48,7 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
     if result is None or not (options.select or options.ignore):
         return result
     wanted = tuple(one for one in result.findings if options.wants(one.code))
-    return replace(result, findings=wanted) if wanted or result.changes or result.uses else None
+    return result._replace(findings=wanted) if wanted or result.changes or result.uses else None
 
 
 def _ported(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from jumar.errors import BadInput
 
@@ -18,8 +19,7 @@ class Mode(StrEnum):
     NPU_ONLY = "npu-only"
 
 
-@dataclass(frozen=True, slots=True)
-class OwnRule:
+class OwnRule(NamedTuple):
     """A project's own rule: a resolved name that is replaced or reported."""
 
     code: str

@@ -3,7 +3,7 @@
 import ast
 import re
 import warnings
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TYPOGRAPHIC = "“”‘’"
 _QUOTES = str.maketrans(TYPOGRAPHIC, "\"\"''")
@@ -13,8 +13,7 @@ OLD_ASYNC = "Async"
 """How the tree spells an argument called `async`, which no longer parses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A tree, and whether the text was parsed without repairs."""
 
     module: ast.Module

@@ -2,9 +2,8 @@
 
 `select`, `ignore`, `exclude` are lists; `[[rule]]` tables are the project's own rules."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from jumar.errors import BadInput
 from jumar.port.options import OwnRule
@@ -15,8 +14,7 @@ _LISTS = ("select", "ignore", "exclude")
 _RULE_KEYS = frozenset({"code", "name", "replace", "message", "advice", "severity"})
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectSettings:
+class ProjectSettings(NamedTuple):
     """What a project file may say."""
 
     select: tuple[str, ...] = ()

@@ -3,10 +3,10 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from jumar.port import (
     branches,
@@ -66,8 +66,7 @@ _ALWAYS = frozenset(
 """Kinds of nodes that others than rules ask for: one walk finds all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PortedText:
+class PortedText(NamedTuple):
     """The result for one text."""
 
     text: str
@@ -115,7 +114,7 @@ def port_text(
     if tree.clean or ASYNC.search(ported.text) is None or not options.wants("JP001"):
         return ported
     left = finding(Source(ported.text, "utf-8"), "JP001", file_remarks.old_word(ported.text))
-    return replace(ported, findings=(*ported.findings, left))
+    return ported._replace(findings=(*ported.findings, left))
 
 
 def _open(
@@ -195,7 +194,7 @@ def _port(
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
     if _is_for_xpus(file):
-        remarks = [(c, replace(r, severity=Severity.INFO, effort=Effort.NONE)) for c, r in remarks]
+        remarks = [(c, r._replace(severity=Severity.INFO, effort=Effort.NONE)) for c, r in remarks]
     found = (finding(source, code, remark) for code, remark in remarks)
     return PortedText(
         text,

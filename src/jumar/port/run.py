@@ -6,9 +6,9 @@ changed since on either side, the run ends after checking the files' times."""
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jumar.errors import BadInput
 from jumar.port import projectfile
@@ -28,16 +28,14 @@ Witness = Callable[["TreeResult"], "Evidence"]
 """Tries a port before it is written, and returns the result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Where the port goes: a new folder, the source itself, or nowhere."""
 
     folder: Path | None
     in_place: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a run returns to its caller."""
 
     verdict: Words

@@ -3,9 +3,9 @@
 import fnmatch
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from typing import NamedTuple
 
 from jumar.errors import BadInput
 
@@ -70,8 +70,7 @@ _SUFFIXES = {
 _CONDA = frozenset(f"{n}.{s}" for n in ("environment", "env", "conda") for s in ("yml", "yaml"))
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """One file below the source, by its relative path."""
 
     path: str

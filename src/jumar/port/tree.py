@@ -6,9 +6,8 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from jumar.port import helpers, old_torch, pins, submodules, unneeded
 from jumar.port.one import port_file
@@ -24,8 +23,7 @@ _CHUNK_BYTES = 100_000
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class TreeResult:
+class TreeResult(NamedTuple):
     """The result for a repository."""
 
     root: Path
@@ -125,8 +123,7 @@ class _Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Worker:
+class _Worker(NamedTuple):
     """What a worker process needs for every chunk."""
 
     root: Path

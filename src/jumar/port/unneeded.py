@@ -4,7 +4,6 @@ flash_attn is hours of work where a script calls it. Where its imports were repl
 without it, the list still asks for a package that cannot be installed."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from jumar.port.distributions import CODE
 from jumar.port.packages import of_distribution, package_of
@@ -21,7 +20,7 @@ def relieve(results: Iterable[FileResult]) -> list[FileResult]:
     results = list(results)
     needed = set(_needed(results))
     return [
-        replace(one, findings=tuple(_relieved(f, needed) for f in one.findings)) for one in results
+        one._replace(findings=tuple(_relieved(f, needed) for f in one.findings)) for one in results
     ]
 
 
@@ -41,7 +40,7 @@ def _relieved(found: Finding, needed: set[str]) -> Finding:
     known = of_distribution(found.subject) if is_work else None
     if known is None or found.effort is Effort.MINUTES or _root(known.module) in needed:
         return found
-    return replace(found, effort=Effort.MINUTES, advice=_REMOVE)
+    return found._replace(effort=Effort.MINUTES, advice=_REMOVE)
 
 
 def _root(subject: str) -> str:

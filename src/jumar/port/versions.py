@@ -1,6 +1,6 @@
 """The newest version that a requirement allows: `==0.7.0`, `>=0.5,<0.8`, `~=0.4`, `^0.12`."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jumar.port.patterns import lazy_pattern
 
@@ -10,8 +10,7 @@ _RELEASE = lazy_pattern(r"v?(\d+(?:\.\d+)*)")
 _CLAUSE = lazy_pattern(r"(?P<how>[=~<>!]==?|[<>^~=])\s*(?P<version>v?\d[\w.*+!-]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Newest:
+class Newest(NamedTuple):
     """The newest version that is allowed, or the first one that is not."""
 
     version: Version

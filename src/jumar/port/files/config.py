@@ -5,7 +5,7 @@ in portable code it stays, since GPUs need it, and is reported. Values under oth
 `name: cuda`), commands that are not training commands and the tables of build servers stay."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jumar.port.device_names import is_device_name
 from jumar.port.environment import COUNTERPARTS
@@ -37,8 +37,7 @@ _AROUND = " \t{,[-"
 _COMMENT = lazy_pattern(r"^\s*(?:#|//|;)")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What is known about a configuration file from elsewhere."""
 
     is_for_builds: bool = False

@@ -194,5 +194,5 @@ def _apis(report: Report) -> Iterator[str]:
         dtypes = f"<span class='soft'>{kinds}</span>" if kinds else ""
         state = both(_STATES[row.api.state])
         yield f"<tr data-text=''><td><code>{escape(row.api.name)}</code></td><td>{state}</td>\n"
-        yield f"<td>{dtypes}</td><td class='soft'>{escape(row.file)}:{row.line} × {row.count}</td></tr>\n"
+        yield f"<td>{dtypes}</td><td class='soft'>{escape(row.file)}:{row.line} × {row.times}</td></tr>\n"
     yield "</table></details>\n"

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,26 +40,23 @@ class Conclusion(NamedTuple):
     zh: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRow:
+class ApiRow(NamedTuple):
     """A torch API that the repository uses, and its state on the chosen chip."""
 
     api: Api
-    count: int
+    times: int
     file: str
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What running the port has shown."""
 
     proof: "Certificate | None" = None
     trial: "TrialReport | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """Everything that the reports show."""
 
     name: str
@@ -191,7 +187,7 @@ def _inventory(result: TreeResult) -> Iterator[ApiRow]:
     first: dict[str, tuple[str, int]] = {}
     for file in result.results:
         for use in file.uses:
-            counts[use.name] += use.count
+            counts[use.name] += use.times
             first.setdefault(use.name, (file.path, use.line))
     known = catalogue(result.options.torch, result.options.chip)
     for name in sorted(counts):
