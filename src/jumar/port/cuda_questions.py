@@ -14,7 +14,7 @@ from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
 from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import DEVICE_MODULE
 
-_BUILDS = lazy_pattern(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
+_BUILDS = ("CUDAExtension", "create_extension", "BuildExtension")
 _GPU_NAMED = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
 _COMPILES_ITSELF = lazy_pattern(r"\b(?:cupy|pynvrtc|pycuda)\b")
 _COMPILERS = frozenset(
@@ -40,7 +40,7 @@ _SHORT_NAMES = {"bnb": "bitsandbytes"}
 
 def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
     """Whether a check is about CUDA itself and would be wrong for any accelerator."""
-    if _BUILDS.search(file.source.text):
+    if any(name in file.source.text for name in _BUILDS):
         return True
     function = file.enclosing_function(node)
     if function is None and "cpp_extension" in file.source.text and any(_compilers(file)):

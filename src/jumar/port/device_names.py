@@ -3,12 +3,13 @@
 import re
 import sys
 
+from jumar.port.patterns import lazy_pattern
 from jumar.port.project import OWN
 
-NAMED_DEVICE = re.compile(
+NAMED_DEVICE = lazy_pattern(
     r"device|(?:^|_)dev$|^(?:map_)?location$|^accelerator_type$", re.IGNORECASE
 )
-_NOT_DEVICE = re.compile(
+_NOT_DEVICE = lazy_pattern(
     r"visible|device_(?:count|num|order|maps|ids?|list|index|module|platform|backend|vendor)|num_device",
     re.IGNORECASE,
 )
@@ -57,7 +58,7 @@ def is_device_name(name: str) -> bool:
     return bool(NAMED_DEVICE.search(name)) and not _NOT_DEVICE.search(name)
 
 
-_NO_DEVICES = re.compile(
+_NO_DEVICES = lazy_pattern(
     r"(?:torch|pytest|setuptools|numpy|numba|cupy|triton|tilelang|click|rich|wandb|packaging|cffi"
     r"|pybind11|omegaconf|hydra)(?:\.|$)"
 )

@@ -21,7 +21,7 @@ _CUDA_LIBRARY = lazy_pattern(
     r"nvidia-[\w-]+-cu\d+|cuda-?toolkit|pytorch-cuda|cuda(?:-(?:nvcc|cudart|runtime|libraries|compiler|cccl)"
     r"(?:-dev)?)?|cudnn|nccl"
 )
-_JAX_FOR_CUDA = re.compile(r"jax(?:lib)?\s*\[[^]]*\bcuda|jax[_-]cuda\d+[_-]p", re.IGNORECASE)
+_JAX_FOR_CUDA = lazy_pattern(r"jax(?:lib)?\s*\[[^]]*\bcuda|jax[_-]cuda\d+[_-]p", re.IGNORECASE)
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "pytorch"})
 _MARKER = lazy_pattern(r"[;@#]")
 """What follows the versions: a condition, an address, a comment."""

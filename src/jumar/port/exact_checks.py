@@ -12,8 +12,9 @@ from jumar.port import guards
 from jumar.port.context import PythonFile
 from jumar.port.labels import name_called
 from jumar.port.npu_api import ON_ACCELERATOR, SAME_NAME
+from jumar.port.patterns import lazy_pattern
 
-_OTHERS = re.compile(r"(?:^|[^a-z])(?:mps|xpu|hpu|mlu|musa)(?:$|[^a-z])", re.IGNORECASE)
+_OTHERS = lazy_pattern(r"(?:^|[^a-z])(?:mps|xpu|hpu|mlu|musa)(?:$|[^a-z])", re.IGNORECASE)
 _ONLY_THERE = SAME_NAME - ON_ACCELERATOR.keys()
 
 

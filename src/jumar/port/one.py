@@ -84,10 +84,11 @@ def _is_worth_reading(found: Found, data: bytes) -> bool:
     if _FOR_OTHER_SYSTEMS.search(os.path.basename(found.path)):
         return False
     if found.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
-        return TRACES.search(data) is not None or _WIDE_TRACES.search(data) is not None
+        # Most have the first trace, and looking for it alone is far quicker than for any of them.
+        return b"torch" in data or any(p.search(data) for p in (TRACES, _WIDE_TRACES))
     if found.kind is FileKind.REQUIREMENTS or _declared(found) is not None:
         return True
-    return _PLAIN_TRACES.search(data) is not None
+    return b"cuda" in data or _PLAIN_TRACES.search(data) is not None
 
 
 def _is_in_own_rules(found: Found, data: bytes, options: Options) -> bool:

@@ -1,13 +1,14 @@
 """Python text to a tree; texts that only need small repairs are repaired first."""
 
 import ast
-import re
 import warnings
 from typing import NamedTuple
 
+from jumar.port.patterns import lazy_pattern
+
 TYPOGRAPHIC = "“”‘’"
 _QUOTES = str.maketrans(TYPOGRAPHIC, "\"\"''")
-ASYNC = re.compile(r"\basync(?=\s*=[^=])")
+ASYNC = lazy_pattern(r"\basync(?=\s*=[^=])")
 """An argument's name in code for torch 0.3; a keyword since Python 3.7."""
 OLD_ASYNC = "Async"
 """How the tree spells an argument called `async`, which no longer parses."""

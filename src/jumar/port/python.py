@@ -1,7 +1,6 @@
 """Port one Python text: parse, resolve, ask each rule, apply what they propose."""
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
@@ -27,6 +26,7 @@ from jumar.port.names import collect
 from jumar.port.options import Options
 from jumar.port.packages import ROOTS, imported
 from jumar.port.parsing import ASYNC, TYPOGRAPHIC, Parsed, parse, sound
+from jumar.port.patterns import lazy_pattern
 from jumar.port.project import Project
 from jumar.port.records import (
     ApiUse,
@@ -44,7 +44,7 @@ from jumar.port.rules.base import Rule
 from jumar.port.rules.jp600_packages import IMPORTED
 from jumar.port.source import Source
 
-TRACES = re.compile(
+TRACES = lazy_pattern(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
     rb"flash[-_]att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning|detectron2|"
     rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']|"
@@ -58,7 +58,7 @@ _ABOUT_KERNELS = frozenset({"JP702", "JP703", "JP704", "JP801", "JP802", "JP803"
 _REPLACING = frozenset({"JP303", "JP631"})
 """Rules that replace the imports of CUDA-only packages."""
 _FEATURE = "JP632"
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 _ALWAYS = frozenset(
     {ast.Call, ast.Attribute, ast.Name, ast.ImportFrom, ast.Import, ast.If, ast.IfExp, ast.Assert}
     | {ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef}

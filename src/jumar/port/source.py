@@ -5,11 +5,12 @@ The byte-order mark, the declared encoding and the line endings are kept. Positi
 
 import codecs
 import io
-import re
 import tokenize
 from dataclasses import dataclass, field
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+from jumar.port.patterns import lazy_pattern
+
+_LINE_END = lazy_pattern(r"\r\n|\r|\n")
 _FALLBACKS = ("gb18030",)
 
 

@@ -4,11 +4,12 @@ The comment silences the lines of its part of a statement; `ignore-file` the who
 
 import re
 
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Proposal, Remark
 from jumar.port.source import Source
 
-_LINE = re.compile(r"#\s*jumar:\s*ignore(?!-file)(?:\[([\w\s,]*)\])?")
-_FILE = re.compile(r"^\s*#\s*jumar:\s*ignore-file\s*$", re.MULTILINE)
+_LINE = lazy_pattern(r"#\s*jumar:\s*ignore(?!-file)(?:\[([\w\s,]*)\])?")
+_FILE = lazy_pattern(r"^\s*#\s*jumar:\s*ignore-file\s*$", re.MULTILINE)
 
 
 def whole_file(text: str) -> bool:

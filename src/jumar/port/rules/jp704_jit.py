@@ -5,14 +5,14 @@ device can make, are not reported. Annotations such as `torch.jit.Final`,
 `@torch.jit.ignore` and `is_scripting` are harmless and not reported."""
 
 import ast
-import re
 
 from jumar.port import scripted
 from jumar.port.context import PythonFile
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_EXPORT = re.compile(r"(?:^|[/_])(?:export\w*|onnx\w*|torchscript|deploy\w*)(?:[/_.]|$)")
+_EXPORT = lazy_pattern(r"(?:^|[/_])(?:export\w*|onnx\w*|torchscript|deploy\w*)(?:[/_.]|$)")
 _NAMES = frozenset({"torch.jit.script", "torch.jit.trace", "torch.jit.script_method"})
 
 
