@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from jumar.port import Options, port_text, port_tree
-from jumar.port.cuda_packages import PACKAGES, TABLE
-from jumar.port.packages import of_distribution, package_of
+from jumar.port.packages import PACKAGES, TABLE, newest, of_distribution, package_of, version
 from jumar.port.report.summary import make
-from jumar.port.versions import newest, version
 
 COLUMNS = [
     "module",

@@ -5,7 +5,7 @@ and the calls that are ported name torch's function in full."""
 
 import ast
 
-from jumar.port import branches, guards, suppress
+from jumar.port import edits, guards, left_alone
 from jumar.port.context import PythonFile
 from jumar.port.names import Scope
 from jumar.port.patterns import lazy_pattern
@@ -152,7 +152,7 @@ def _stays(use: ast.AST, file: PythonFile) -> bool:
     """Whether something else keeps a use from being ported: a comment, or a branch for NPUs."""
     start, end = file.span(use)
     line = file.source.line_of(start)
-    return line in suppress.lines(file.source.text) or any(
+    return line in edits.silenced_lines(file.source.text) or any(
         low <= start and end <= high
-        for low, high in (*branches.left_alone(file), *guards.left_alone(file))
+        for low, high in (*left_alone.beside_npus(file), *guards.left_alone(file))
     )

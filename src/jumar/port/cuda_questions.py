@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 
 from jumar.port.context import PythonFile
-from jumar.port.cuda_packages import Package
-from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
+from jumar.port.packages import NAMED_FOR_CUDA, Package, imported, package_of
 from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import DEVICE_MODULE
 

@@ -22,12 +22,15 @@ from jumar.port.device_names import (
     NAMED_DEVICE,
     OBJECT_ARGUMENTS,
     OTHER_DEVICES,
+    PLATFORMS,
     TEXT_ARGUMENTS,
+    beside,
     is_device_name,
     is_foreign,
+    is_label,
+    name_called,
     takes_devices,
 )
-from jumar.port.labels import PLATFORMS, beside, is_label, name_called
 from jumar.port.patterns import lazy_pattern
 from jumar.port.prose import TAKE_PROSE, is_prose
 

@@ -3,11 +3,9 @@
 import re
 from typing import NamedTuple
 
-from jumar.port.cuda_packages import Package
-from jumar.port.packages import base_name, of_distribution, of_source, plain
+from jumar.port.packages import Package, base_name, newest, of_distribution, of_source, plain
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Severity, Words
-from jumar.port.versions import newest
 
 CODE = "JP506"
 _NAME = lazy_pattern(r"^\s*-?\s*[\"']?(?:[\w./-]+::)?(?P<name>[A-Za-z0-9][\w.-]*)(?!\w*:)")

@@ -4,10 +4,9 @@ import ast
 import sys
 
 from jumar.port.context import PythonFile
-from jumar.port.parsing import ASYNC, OLD_ASYNC, TYPOGRAPHIC
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
-from jumar.port.source import Source
+from jumar.port.source import ASYNC, OLD_ASYNC, TYPOGRAPHIC, Source
 
 _NEW_SYNTAX = (3, 12)
 _GENERIC = lazy_pattern(r"\s*(?:(?:async\s+)?def|class)\s+\w+\[|\s*type\s+\w+(?:\[.*\])?\s*=")

@@ -13,8 +13,8 @@ from jumar.port import literals
 from jumar.port.context import PythonFile
 from jumar.port.cuda_code import Facts, facts, is_for_cuda
 from jumar.port.cuda_questions import is_about_cuda
+from jumar.port.device_names import name_called
 from jumar.port.device_roles import Role
-from jumar.port.labels import name_called
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Guard
 

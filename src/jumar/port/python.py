@@ -8,24 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jumar.port import (
-    branches,
     edits,
     file_remarks,
-    frameworks,
     guards,
     helpers,
     host_code,
+    left_alone,
     prelude,
-    replaced_functions,
-    scripted,
-    suppress,
 )
-from jumar.port.context import PythonFile, Unplaced
-from jumar.port.inventory import top_packages, torch_uses
+from jumar.port.context import PythonFile, Unplaced, top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
 from jumar.port.packages import ROOTS, imported
-from jumar.port.parsing import ASYNC, TYPOGRAPHIC, Parsed, parse, sound
 from jumar.port.patterns import lazy_pattern
 from jumar.port.project import Project
 from jumar.port.records import (
@@ -42,7 +36,7 @@ from jumar.port.records import (
 from jumar.port.rules import RULES, own_rules
 from jumar.port.rules.base import Rule
 from jumar.port.rules.jp600_packages import IMPORTED
-from jumar.port.source import Source
+from jumar.port.source import ASYNC, TYPOGRAPHIC, Parsed, Source, parse, sound
 
 TRACES = lazy_pattern(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
@@ -89,7 +83,7 @@ def port_text(
     options = options or Options()
     project = project or Project(Path(), [path])
     source = Source(text, "utf-8")
-    if suppress.whole_file(text):
+    if edits.skips_whole_file(text):
         return PortedText(text)
     try:
         known = project.take_tree(path, text)
@@ -105,11 +99,11 @@ def port_text(
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)
-    replaces = replaced_functions.report(file)
+    replaces = left_alone.replaces_functions(file)
     if replaces is not None and options.wants("JP203"):
         remarks.append(("JP203", replaces))
-    other = replaces is not None or frameworks.is_of_another(file)
-    rules = tuple(rule for rule in rules if frameworks.applies(rule.code, is_other=other))
+    other = replaces is not None or left_alone.is_of_another_framework(file)
+    rules = tuple(rule for rule in rules if left_alone.applies(rule.code, is_other=other))
     ported = _port(file, text, rules, remarks)
     if tree.clean or ASYNC.search(ported.text) is None or not options.wants("JP001"):
         return ported
@@ -152,18 +146,18 @@ def _port(
 ) -> PortedText:
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
-    silenced = suppress.lines(source.text)
+    silenced = edits.silenced_lines(source.text)
     file.replaced = frozenset(_replaced(file, rules))
     for_cuda = guards.reported(file)
-    beside_npus = [*branches.left_alone(file), *branches.for_rocm(file)]
+    beside_npus = [*left_alone.beside_npus(file), *left_alone.for_rocm(file)]
     known = [
         *beside_npus,
-        *scripted.left_alone(file),
-        *replaced_functions.left_alone(file),
+        *left_alone.in_scripts(file),
+        *left_alone.kept_values(file),
         *guards.left_alone(file),
     ]
     for code, outcome in _ask(file, rules):
-        if suppress.silences(silenced, code, source, outcome):
+        if edits.silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
             if not _within(outcome, known):

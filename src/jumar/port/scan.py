@@ -2,12 +2,14 @@
 
 import fnmatch
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple
 
 from jumar.errors import BadInput
+from jumar.port.patterns import lazy_pattern
 
 _GIT = ".git"
 SKIPPED_FOLDERS = frozenset(
@@ -26,6 +28,9 @@ SKIPPED_FOLDERS = frozenset(
 REPORT_FOLDER = "jumar-report"
 CANNOT_BE_READ = "cannot be read"
 NOT_A_PLAIN_FILE = "is not a plain file"
+_TEST_FOLDER = lazy_pattern(r"(?:^|/)(?:unit_?|integration_?)?tests?(?:_\w+)?/", re.IGNORECASE)
+_TEST_FILE = lazy_pattern(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
+_TEST_TOOLS = frozenset({"pytest", "unittest"})
 
 
 class FileKind(Enum):
@@ -144,3 +149,10 @@ def kind_of(path: str) -> FileKind:
     if name in ("makefile", "gnumakefile"):
         return FileKind.MAKE
     return _SUFFIXES.get(os.path.splitext(name)[1], FileKind.OTHER)
+
+
+def is_test(path: str, imports: Iterable[str]) -> bool:
+    """Whether a file is part of the tests; a script called `test.py` is not."""
+    if path.rpartition("/")[2] == "conftest.py" or _TEST_FOLDER.search(path):
+        return True
+    return bool(_TEST_FILE.search(path)) and not _TEST_TOOLS.isdisjoint(imports)

@@ -12,11 +12,11 @@ from jumar.port.environment import COUNTERPARTS
 from jumar.port.files.lines import LineEdits, asked, command, numbered, still_cuda
 from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
-from jumar.port.parsing import parse
 from jumar.port.patterns import lazy_pattern
 from jumar.port.project import Project
 from jumar.port.python import PortedText, port_text
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
+from jumar.port.source import parse
 
 CODE = "JP504"
 _SEAM = "# jumar-cell-seam\n"

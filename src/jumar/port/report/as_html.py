@@ -6,8 +6,8 @@ from pathlib import Path
 from markupsafe import escape
 
 from jumar.port.catalogue import State
-from jumar.port.linediff import Block, blocks
 from jumar.port.records import Effort, FileResult, Severity, Words
+from jumar.port.report.as_patch import Block, blocks
 from jumar.port.report.decisions import Decision, Place
 from jumar.port.report.html_page import both, page, say, tile
 from jumar.port.report.summary import Code, Report

@@ -6,11 +6,11 @@ and documents install it. Places in tests are kept apart."""
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jumar.port.own_tests import is_test
 from jumar.port.packages import of_distribution, package_of
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import WHOLE_FILE, Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.rules import titles
+from jumar.port.scan import is_test
 
 _ABOUT_ONE_API = lazy_pattern(r"JP(?:8\d\d|2\d\d)")
 """Rules whose findings share their advice but are each about the API that they name."""

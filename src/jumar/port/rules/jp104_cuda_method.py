@@ -10,11 +10,11 @@ import re
 from jumar.port import device_roles
 from jumar.port.catalogue import State, catalogue
 from jumar.port.context import PythonFile
-from jumar.port.parsing import OLD_ASYNC
 from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.source import OLD_ASYNC
 
 _MODULES = ("torch", "numba", "cupy", "jax", "pycuda", "tensorflow")
 _TELLING_LENGTH = 5

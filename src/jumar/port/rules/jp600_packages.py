@@ -8,9 +8,15 @@ import ast
 from collections.abc import Iterable
 
 from jumar.port.context import PythonFile
-from jumar.port.cuda_packages import PACKAGES, Package
 from jumar.port.optional_imports import is_guarded, runs_without
-from jumar.port.packages import NAMED_FOR_CUDA, imported, of_distribution, package_of
+from jumar.port.packages import (
+    NAMED_FOR_CUDA,
+    PACKAGES,
+    Package,
+    imported,
+    of_distribution,
+    package_of,
+)
 from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
