@@ -43,6 +43,6 @@ RULE = Rule(
     "JP110",
     Words("tensor type as string", "张量类型字符串"),
     (ast.Constant,),
-    ("torch.cuda.",),
+    ("'torch.cuda.", '"torch.cuda.'),
     check,
 )

@@ -53,7 +53,7 @@ def _attribute(node: ast.Attribute, file: PythonFile) -> Outcomes:
     elif head == "torch.cuda.memory" and member in RENAMED and not is_hint(node, file):
         yield from _report(node, member, file, stays=True)
     elif head == "torch.cuda" and not is_hint(node, file):
-        used = file.parent(node)
+        used = file.parent(node) if member == "nvtx" else None
         if used is None or not is_plain_range(file.parent(used), file):
             yield from _report(node, member, file)
     elif head == "torch._C" and member.startswith("_cuda_"):
