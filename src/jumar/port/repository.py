@@ -26,7 +26,7 @@ from jumar.port.packages import (
 )
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, FileResult, Finding, Kind, Severity, Words
-from jumar.port.scan import FileKind, Found
+from jumar.port.scan import FileKind, Found, is_test
 
 _PACKAGING = frozenset({"pyproject.toml", "setup.cfg", "setup.py"})
 _NAMES = "|".join(re.escape(name).replace(r"\-", "[-_.]") for name in BY_DISTRIBUTION)
@@ -165,6 +165,22 @@ def relieve(results: Iterable[FileResult]) -> list[FileResult]:
     return [
         one._replace(findings=tuple(_relieved(f, needed) for f in one.findings)) for one in results
     ]
+
+
+def beyond_proof(results: Iterable[FileResult]) -> tuple[tuple[str, str], ...]:
+    """The packages without which some code of the repository fails, and where; not those of tests.
+
+    Only what a limit is told about: where the whole script needs one, it is not ready anyway."""
+    return tuple(
+        (found.subject, f"{one.path}:{found.line}")
+        for one in results
+        if not is_test(one.path, one.imports)
+        for found in one.findings
+        if found.kind is Kind.PACKAGE
+        and found.severity is Severity.LIMIT
+        and (known := package_of(found.subject)) is not None
+        and known.now.severity is Severity.WORK
+    )
 
 
 def _needed(results: Iterable[FileResult]) -> Iterator[str]:

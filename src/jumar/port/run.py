@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jumar.port.tree import TreeResult
 
 Progress = Callable[[int, int], None]
-RULES_EDITION = 21
+RULES_EDITION = 22
 """Raised whenever a rule or its texts change, so that earlier results are not reused."""
 Witness = Callable[["TreeResult"], "Evidence"]
 """Tries a port before it is written, and returns the result."""

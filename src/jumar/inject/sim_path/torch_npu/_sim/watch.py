@@ -38,6 +38,7 @@ _OTHER_RESULT = _functions("lstsq", "svdvals", "eigvalsh", "cond", "matrix_norm"
 _NORMS = frozenset((torch.norm, torch.Tensor.norm))
 _OTHER_GRADIENT = _functions("prod", "ormqr")
 _SPECIAL = _OTHER_RESULT | _NORMS | _OTHER_GRADIENT
+_tracing = torch._C._get_tracing_state
 
 
 class _Operator(NamedTuple):
@@ -179,6 +180,10 @@ class Watch:
                 ledger.reach(profile.peak)
             if profile.keeps:
                 return _keep(index, function, args, kwargs)
+            return function(*args, **kwargs)
+        if _tracing() is not None:
+            # A look hides the operator from the trace, which then has results that nothing computed.
+            RECORD.misses_some = True
             return function(*args, **kwargs)
         number = next_number()
         with _Look(index, inside) as look:
