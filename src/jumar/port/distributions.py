@@ -16,8 +16,11 @@ _REPOSITORY = lazy_pattern(
 _ADDRESS = lazy_pattern(r"^\s*(?:-e\s+|-\s*)?[\"']?(?:git\+)?(?:https?|ssh|git)://")
 _CUDA_BUILD = lazy_pattern(r"\+cu\d+|/whl/(?:\w+/)?cu\d+")
 _CUDA_LIBRARY = lazy_pattern(
-    r"nvidia-[\w-]+-cu\d+|cuda-?toolkit|pytorch-cuda|cuda(?:-(?:nvcc|cudart|runtime|libraries|compiler|cccl)"
-    r"(?:-dev)?)?|cudnn|nccl"
+    r"nvidia-[\w-]+-cu\d+|cuda-?toolkit|pytorch-cuda|cuda(?:-(?:c(?:ccl|ommand|ompiler|rt|u[do])"
+    r"|cupti|cuxxfilt|demo|documentation|driver|gdb|libraries|memcheck|nsight|nv|opencl|profiler|runtime"
+    r"|sanitizer|tools|version|visual)[\w-]*)?|cudnn|nccl"
+    r"|lib(?:cu(?:blas|dnn|fft|file|rand|solver|sparse)|nv(?:jpeg|jitlink|toolsext)|npp)(?:-dev)?"
+    r"|gds-tools|nsight-(?:compute|systems)"
 )
 _JAX_FOR_CUDA = lazy_pattern(r"jax(?:lib)?\s*\[[^]]*\bcuda|jax[_-]cuda\d+[_-]p", re.IGNORECASE)
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "pytorch"})

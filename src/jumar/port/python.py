@@ -47,8 +47,8 @@ TRACES = lazy_pattern(
 """A Python file without any of these is never parsed."""
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
-_ABOUT_KERNELS = frozenset({"JP702", "JP703", "JP704", "JP801", "JP802", "JP803", "JP805"})
-"""What NPUs compute slowly or not at all, which does not matter for code that stays on the CPU."""
+_ABOUT_KERNELS = frozenset({"JP116", "JP702", "JP703", "JP704", "JP801", "JP802", "JP803", "JP805"})
+"""What NPUs compute slowly, otherwise or not at all, which does not matter for code that stays on the CPU."""
 _REPLACING = frozenset({"JP303", "JP631"})
 """Rules that replace the imports of CUDA-only packages."""
 _FEATURE = "JP632"
@@ -164,9 +164,12 @@ def _port(
                 proposals.append((code, outcome))
         elif not _is_never_reached(code, outcome, for_cuda, beside_npus):
             remarks.append((code, outcome))
-    if any(code in _ABOUT_KERNELS for code, _ in remarks):
+    if any(code in _ABOUT_KERNELS for code, _ in (*remarks, *proposals)):
         on_host = host_code.spans(file)
         remarks = [(c, r) for c, r in remarks if c not in _ABOUT_KERNELS or not _within(r, on_host)]
+        proposals = [
+            (c, p) for c, p in proposals if c not in _ABOUT_KERNELS or not _within(p, on_host)
+        ]
     accepted = edits.accept(proposals)
     # Once an import is replaced, its package needs no report.
     done = {(one.proposal.start, one.proposal.end) for one in accepted}

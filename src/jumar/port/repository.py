@@ -152,6 +152,10 @@ def _finding(pin: _Pinned, limit: Newest) -> Finding:
     )
 
 
+_OF_PYG = frozenset(
+    {"pyg_lib", "torch_cluster", "torch_scatter", "torch_sparse", "torch_spline_conv"}
+)
+"""What PyG imports itself, as far as it is installed; old versions fail without it."""
 _REMOVE = Words(
     "remove it from the list: the ported code does not need it",
     "请从清单中删除：迁移后的代码不需要该包",
@@ -162,6 +166,8 @@ def relieve(results: Iterable[FileResult]) -> list[FileResult]:
     """The results, with less effort for requirements that no finding in the code is about."""
     results = list(results)
     needed = set(_needed(results))
+    if any("torch_geometric" in one.imports for one in results):
+        needed |= _OF_PYG
     return [
         one._replace(findings=tuple(_relieved(f, needed) for f in one.findings)) for one in results
     ]
