@@ -269,7 +269,7 @@ class Recorder:
         if self._outputs >= _MOST_OUTPUTS or self._in_backward or not torch.is_grad_enabled():
             return
         # What is read during a trace becomes part of its graph, with values that never repeat.
-        if torch._C._get_tracing_state() is not None:
+        if torch.jit.is_tracing():
             return
         found = _first_floats(torch, output)
         if found is None:

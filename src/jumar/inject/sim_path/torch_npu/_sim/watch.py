@@ -38,7 +38,6 @@ _OTHER_RESULT = _functions("lstsq", "svdvals", "eigvalsh", "cond", "matrix_norm"
 _NORMS = frozenset((torch.norm, torch.Tensor.norm))
 _OTHER_GRADIENT = _functions("prod", "ormqr")
 _SPECIAL = _OTHER_RESULT | _NORMS | _OTHER_GRADIENT
-_tracing = torch._C._get_tracing_state
 
 
 class _Operator(NamedTuple):
@@ -181,7 +180,7 @@ class Watch:
             if profile.keeps:
                 return _keep(index, function, args, kwargs)
             return function(*args, **kwargs)
-        if _tracing() is not None:
+        if torch.jit.is_tracing():
             # A look hides the operator from the trace, which then has results that nothing computed.
             RECORD.misses_some = True
             return function(*args, **kwargs)
