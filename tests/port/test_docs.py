@@ -9,8 +9,7 @@ import pytest
 import jumar.port
 from jumar.cli.port import command
 from jumar.port import Mode, Options, port_text
-from jumar.port.cuda_packages import PACKAGES, TABLE
-from jumar.port.packages import NAMED_FOR_CUDA
+from jumar.port.packages import NAMED_FOR_CUDA, PACKAGES, TABLE
 from jumar.port.rules import OTHER_TITLES, RULES, titles
 
 DOCS = Path(__file__).parents[2] / "docs"

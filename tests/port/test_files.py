@@ -331,6 +331,13 @@ def test_requirements_of_a_setup_file_are_reported_and_extras_only_mentioned() -
     assert requirements.of_setup("no section\n").findings == []
 
 
+def test_every_tool_of_cuda_in_a_conda_environment_is_told() -> None:
+    tools = ["cuda-cudart", "cuda-cupti", "cuda-nvrtc-dev", "cuda-command-line-tools", "libcublas"]
+    tools += ["libnpp-dev", "gds-tools", "nsight-compute"]
+    text = "dependencies:\n" + "".join(f"  - {tool}=12.1\n" for tool in (*tools, "libpng"))
+    assert [f.subject for f in requirements.findings(text).findings] == tools
+
+
 def test_an_environment_of_conda_is_known_by_what_is_in_it() -> None:
     assert requirements.is_conda(
         "name: x\nchannels:\n  - nvidia\ndependencies:\n  - cudatoolkit=11.3\n"

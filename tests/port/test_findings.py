@@ -64,12 +64,21 @@ def test_a_script_that_fails_later_does_not_run_without_a_package() -> None:
         attempt + "def f(q):\n    if flash_attn_func is None: return g(q)\n"
         "    return flash_attn_func(q, q, q)\n",
         attempt + "def f(q, mode):\n    if mode == 'flash': return flash_attn_func(q, q, q)\n",
-        attempt
-        + "class FlashProcessor:\n    def __call__(self, q): return flash_attn_func(q, q, q)\n",
         flagged + "def f(q): return flash_attn.flash_attn_func(q, q, q) if HAS else g(q)\n",
     ]
     assert {found(text, "JP601")[0].severity for text in needed} == {Severity.WORK}
     assert {found(text, "JP601")[0].severity for text in optional} == {Severity.INFO}
+    chosen = [
+        "class FlashProcessor:\n    def __call__(self, q): return flash_attn_func(q, q, q)\n",
+        "class Attention:\n    def __call__(self, q):\n        assert flash_attn_func is not None\n"
+        "        return flash_attn_func(q, q, q)\n",
+    ]
+    told = [found(attempt + text, "JP601")[0] for text in chosen]
+    assert [one.severity for one in told] == [Severity.LIMIT, Severity.LIMIT]
+    assert [one.advice.en.partition(" needs")[0] for one in told] == [
+        "only FlashProcessor",
+        "only Attention",
+    ]
 
 
 def test_a_comment_about_cuda_does_not_make_scripted_code_name_it() -> None:

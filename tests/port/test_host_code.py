@@ -88,3 +88,11 @@ def test_a_package_that_only_an_old_torch_needs_is_optional(where: str, severity
 def test_what_scripts_run_without_is_no_work(text: str, severity: str) -> None:
     (told,) = port_text(HEAD + text, Options()).findings
     assert told.severity.value == severity
+
+
+def test_a_layout_stays_in_tests_that_stay_on_the_cpu() -> None:
+    text = "import pytest\nimport torch\ndef test_it(x):\n    x.to(memory_format=torch.channels_last){}\n"
+    on_cpu = text.format("")
+    assert port_text(on_cpu, Options(), path="tests/test_it.py").text == on_cpu
+    moved = port_text(text.format(".cuda()"), Options(), path="tests/test_it.py").text
+    assert "contiguous_format" in moved

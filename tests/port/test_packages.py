@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from jumar.port import Options, port_text, port_tree
-from jumar.port.cuda_packages import PACKAGES, TABLE
-from jumar.port.packages import of_distribution, package_of
+from jumar.port.packages import PACKAGES, TABLE, newest, of_distribution, package_of, version
 from jumar.port.report.summary import make
-from jumar.port.versions import newest, version
 
 COLUMNS = [
     "module",
@@ -326,3 +324,15 @@ def test_a_pin_that_is_too_old_for_the_port_is_told_once(
         assert line[2] in told[0][2]
     older = port_tree(tmp_path, Options(torch=(1, 13))).results
     assert not any("torch.accelerator" in f.why.en for r in older for f in r.findings)
+
+
+@pytest.mark.parametrize(
+    ("imports", "effort"), [("torch_geometric", "hours"), ("torch", "minutes")]
+)
+def test_what_pyg_imports_itself_is_not_said_to_be_unneeded(
+    tmp_path: Path, imports: str, effort: str
+) -> None:
+    (tmp_path / "requirements.txt").write_text("torch-sparse\n")
+    (tmp_path / "train.py").write_text(f"import torch\nimport {imports}\nx.cuda()\n")
+    found = [f for r in port_tree(tmp_path, Options()).results for f in r.findings]
+    assert [(f.subject, f.effort.value) for f in found] == [("torch-sparse", effort)]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from jumar.port import Options, port_tree
-from jumar.port.linediff import line_before
 from jumar.port.proof import Certificate, TestCounts, Verdict, compare
 from jumar.port.proof_runs import Failure, Kind, Mark, RunResult, gap
 from jumar.port.proof_tests import are_tests, compare_tests
 from jumar.port.report import as_html, as_json, as_sarif, proof_text
+from jumar.port.report.as_patch import line_before
 from jumar.port.report.summary import Evidence, Report, make
 from jumar.port.trial_report import read
 

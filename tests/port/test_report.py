@@ -35,8 +35,8 @@ def report(tmp_path: Path) -> Report:
 
 def test_the_verdict_counts_the_places_that_need_work(report: Report) -> None:
     assert report.verdict.en == "needs work: 2 places"
-    only = tuple(replace(r, findings=()) for r in report.results)
-    assert replace(report, results=only).verdict.code == "ported"
+    only = tuple(r._replace(findings=()) for r in report.results)
+    assert report._replace(results=only).verdict.code == "ported"
 
 
 class _Balance(HTMLParser):
@@ -117,7 +117,7 @@ def test_the_log_is_cut_at_one_megabyte_and_ten_files(report: Report) -> None:
     many = FileResult("p" * 200, changes=(change,) * 60_000)
     logs = {
         n: t
-        for n, t in vendor.files(replace(report, results=(many,)))
+        for n, t in vendor.files(report._replace(results=(many,)))
         if n.startswith(vendor.LOG_NAME)
     }
     assert len(logs) == vendor.LOG_FILES
@@ -150,7 +150,7 @@ def test_a_failed_proof_is_followed_by_the_command_that_repeats_it(report: Repor
     failed = Certificate(
         Verdict.ORIGINAL_FAILED, "CPU", "simulated NPU", command, 1e-5, 0, 0, 0, (), 0.0, False
     )
-    again = replace(report, results=(), again=("jumar", "port", "src", "-o", "out"), proof=failed)
+    again = report._replace(results=(), again=("jumar", "port", "src", "-o", "out"), proof=failed)
     assert again.how_to_prove == "jumar port src -o out --prove -- python train.py"
-    proven = replace(again, proof=replace(failed, verdict=Verdict.PROVEN))
+    proven = again._replace(proof=replace(failed, verdict=Verdict.PROVEN))
     assert proven.how_to_prove == ""

@@ -10,7 +10,7 @@ import pytest
 
 from jumar.errors import BadInput
 from jumar.port import Mode, Options, port_tree
-from jumar.port.linediff import unified
+from jumar.port.report.as_patch import unified
 from jumar.port.run import Outcome, Target, port_repository
 from jumar.port.tree import TreeResult
 

@@ -64,3 +64,18 @@ def test_a_pushed_file_goes_a_short_way(tmp_path: Path) -> None:
     files = {call[3] for call in place.calls()}
     assert {"store/transfer/upload.py", "inject/moxing_path/jumar_s3/wire.py"} < files
     assert len([path for path in files if path.startswith(("store/", "inject/"))]) < 19
+
+
+def test_a_ported_file_is_followed_from_the_command_to_the_written_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ways = tool()
+    place = ways.Place(tmp_path, ROOT / "src")
+    ways.a_ported_file(place)
+    ways.tell("a port", place.calls(), ROOT / "src" / "jumar", files=True)
+    first, _, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("a port: ")
+    listed = [line.split()[0] for line in rest]
+    order = ("cli/port.py", "port/run.py", "port/one.py", "port/rules/jp101_device_literal.py")
+    assert sorted(order, key=listed.index) == list(order)
+    assert "port/write.py" in listed

@@ -382,3 +382,39 @@ def test_mistakes_are_named_before_anything_runs(
     assert done.returncode == 2
     assert words in done.stderr
     assert not (source.parent / "out").exists()
+
+
+TRACED = """import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 1)).to(device)
+batch = torch.randn(2, 3, 8, 8).to(device)
+# As scripts do that draw their graph.
+graph = torch.jit.trace(model, batch).graph
+assert any(node.kind() == "prim::CallMethod" for node in graph.nodes())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(batch).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_script_that_traces_its_model_is_proven(source: Path) -> None:
+    (source / "traced.py").write_text(TRACED)
+    proof = prove(source, "python", "traced.py", rc=0)["proof"]
+    assert (proof["verdict"], proof["steps"], proof["largest"]) == ("proven", 2, 0)
+
+
+def test_a_proof_tells_of_code_that_it_cannot_have_run(source: Path) -> None:
+    (source / "blocks.py").write_text(
+        "try:\n    from mamba_ssm import scan\nexcept ImportError:\n    scan = None\n\n\n"
+        "class MambaBlock:\n    def forward(self, x):\n        return scan(x)\n"
+    )
+    document = prove(source, "python", "train.py", rc=0)
+    assert document["verdict"]["en"] == "ready with limits"
+    assert document["proof"]["not_run"] == [["mamba_ssm", "blocks.py:2"]]
+    page = (source.parent / "out/jumar-report/report.html").read_text()
+    assert "The proof did not run what needs mamba_ssm (blocks.py:2)" in page
+    assert "only MambaBlock needs it here" in page

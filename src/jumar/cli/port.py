@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.output import language, say, translated
-from jumar.cli.proving import in_words, is_unproven, tell_proof, witness
+from jumar.cli.output import language, note, say, translated
+from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
 
 if TYPE_CHECKING:
-    from jumar.port.run import Outcome, Progress, Target
+    from jumar.port.records import Words
+    from jumar.port.report.summary import Evidence
+    from jumar.port.run import Outcome, Progress, Target, Witness
+    from jumar.port.tree import TreeResult
 
 FOLDER = click.Path(path_type=Path)
 _BAR = 30
@@ -144,7 +147,7 @@ def command(
         target=target,
         report_dir=report,
         progress=_progress(),
-        witness=witness(
+        witness=_witness(
             words,
             wanted=prove,
             steps=steps,
@@ -154,7 +157,7 @@ def command(
         ),
     )
     _tell(outcome, diff=diff, as_json=as_json)
-    return 1 if (check and outcome.needs_attention) or is_unproven(outcome) else 0
+    return 1 if (check and outcome.needs_attention) or _is_unproven(outcome) else 0
 
 
 def _target(out: Path | None, *, in_place: bool, dry: bool) -> "Target":
@@ -199,10 +202,10 @@ def _tell(outcome: "Outcome", *, diff: bool, as_json: bool) -> None:
         # Files may be in any encoding, so the patch is written as bytes.
         sys.stdout.buffer.write(render(outcome.report).encode("utf-8", "surrogateescape"))
     else:
-        verdict = in_words(outcome.verdict)
+        verdict = _in_words(outcome.verdict)
         say(translated(f"{verdict} ({_counted(outcome)}, {outcome.seconds:.2f} s)"))
         _tell_decisions(outcome)
-        tell_proof(outcome)
+        _tell_proof(outcome)
         if outcome.how_to_prove:
             say(translated(f"to prove it: {outcome.how_to_prove}"))
         if outcome.report_dir is not None:
@@ -229,3 +232,64 @@ def _tell_decisions(outcome: "Outcome") -> None:
     if in_tests:
         places = "1 place" if in_tests == 1 else f"{in_tests} places"
         say(translated(f"  in tests: {places}"))
+
+
+def _witness(
+    words: tuple[str, ...],
+    *,
+    wanted: bool,
+    steps: int,
+    time_limit: str,
+    devices: int,
+    tolerance: float,
+) -> "Witness | None":
+    """The witness that tries the port before it is written; None without --prove."""
+    if not wanted:
+        if words:
+            raise BadInput(
+                "a command can only be used with --prove",
+                hint="write: jumar port SRC -o OUT --prove -- …",
+            )
+        return None
+    if not words:
+        raise BadInput(
+            "--prove needs a training command",
+            hint="put it after --, as in: jumar port SRC -o OUT --prove -- python train.py",
+        )
+    from jumar.inject.starting import Limits
+    from jumar.trial.prove import Wish, prove
+
+    limits = Limits(steps, whole_seconds("--time", time_limit))
+    wish = Wish(words=words, limits=limits, devices=devices, tolerance=tolerance)
+
+    def try_it(result: "TreeResult") -> "Evidence":
+        return prove(result, wish, note)
+
+    return try_it
+
+
+def _in_words(words: "Words") -> str:
+    """One sentence of the report in the language of the terminal."""
+    return words.zh if language() == "zh" else words.en
+
+
+def _tell_proof(outcome: "Outcome") -> None:
+    """The verdict and the first difference on stdout."""
+    proof = outcome.report.proof if outcome.report is not None else None
+    if proof is None:
+        return
+    from jumar.port.report import proof_text
+
+    say(_in_words(proof_text.headline(proof)))
+    for words in proof_text.details(proof):
+        say(f"  {_in_words(words)}")
+    for place in (proof.origin, proof.difference, proof.original_failure, proof.ported_failure):
+        if place is not None and place.source:
+            print(f"    {place.where}  {place.source}")
+    sys.stdout.flush()
+
+
+def _is_unproven(outcome: "Outcome") -> bool:
+    """Whether a proof was requested and failed."""
+    proof = outcome.report.proof if outcome.report is not None else None
+    return proof is not None and not proof.equal

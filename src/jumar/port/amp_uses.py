@@ -4,11 +4,11 @@ An import becomes torch's own only if everything done with the name is ported to
 and the calls that are ported name torch's function in full."""
 
 import ast
-import re
 
-from jumar.port import branches, guards, suppress
+from jumar.port import edits, guards, left_alone
 from jumar.port.context import PythonFile
 from jumar.port.names import Scope
+from jumar.port.patterns import lazy_pattern
 
 KINDS = {
     "torch.cuda.amp.autocast": "autocast",
@@ -20,7 +20,7 @@ KINDS = {
     "torch.cuda.amp.custom_bwd": "custom_bwd",
     "torch.cuda.amp.autocast_mode.custom_bwd": "custom_bwd",
 }
-_OTHERS = re.compile(r"(?:torch|torch_npu|ipex)\.(?!cuda\.)\w+\.amp\.\w+")
+_OTHERS = lazy_pattern(r"(?:torch|torch_npu|ipex)\.(?!cuda\.)\w+\.amp\.\w+")
 _CODES = ("JP202", "JP301")
 
 
@@ -152,7 +152,7 @@ def _stays(use: ast.AST, file: PythonFile) -> bool:
     """Whether something else keeps a use from being ported: a comment, or a branch for NPUs."""
     start, end = file.span(use)
     line = file.source.line_of(start)
-    return line in suppress.lines(file.source.text) or any(
+    return line in edits.silenced_lines(file.source.text) or any(
         low <= start and end <= high
-        for low, high in (*branches.left_alone(file), *guards.left_alone(file))
+        for low, high in (*left_alone.beside_npus(file), *guards.left_alone(file))
     )

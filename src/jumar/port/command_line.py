@@ -5,9 +5,11 @@ or a setting changes (`--device cuda`, `device=cuda`, `--backend nccl`); file na
 
 import re
 
+from jumar.port.patterns import lazy_pattern
+
 _OPTION = r"--?[\w.-]+"
 _VALUE = r"(?P<value>cuda|nccl)(?P<index>:\d+)?"
-_SETTING = re.compile(rf"(?P<option>(?:^|\s)(?:{_OPTION}(?:=|\s+)|[\w.+]+=)){_VALUE}(?=\s|$)")
+_SETTING = lazy_pattern(rf"(?P<option>(?:^|\s)(?:{_OPTION}(?:=|\s+)|[\w.+]+=)){_VALUE}(?=\s|$)")
 _ON_NPU = {"cuda": "npu", "nccl": "hccl"}
 
 

@@ -1,7 +1,6 @@
 """One Python file as rules see it: its text, its tree, and what its names refer to."""
 
 import ast
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,9 +8,10 @@ from dataclasses import dataclass, field
 from jumar.port.homes import Home
 from jumar.port.names import Names, Scope
 from jumar.port.options import Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import Spelling
 from jumar.port.project import OWN, Project
-from jumar.port.records import Effort, Guard, Kind, Piece, Proposal, Remark, Severity, Words
+from jumar.port.records import ApiUse, Effort, Guard, Kind, Piece, Proposal, Remark, Severity, Words
 from jumar.port.source import Source
 
 # Before 3.12, the parser guesses where the parts of an f-string are.
@@ -19,7 +19,8 @@ _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
 
 _READ_SETTINGS = frozenset({"mmcv", "mmengine"})
 """Packages that settings written in Python may import."""
-_TORCH = re.compile(r"\btorch\.\w|\.cuda\(")
+_TORCH = lazy_pattern(r"\btorch\.\w|\.cuda\(")
+_FUTURE = frozenset({"__future__"})
 
 
 class Unplaced(Exception):
@@ -279,3 +280,43 @@ def _same(text: str, node: ast.AST) -> bool:
     except (SyntaxError, ValueError):
         return False
     return ast.dump(parsed) == ast.dump(node)
+
+
+def torch_uses(file: PythonFile) -> tuple[ApiUse, ...]:
+    """Every torch name that the file uses, with its first line and count."""
+    counts: dict[str, int] = {}
+    lines: dict[str, int] = {}
+    for name, line in _mentions(file):
+        counts[name] = counts.get(name, 0) + 1
+        lines.setdefault(name, line)
+    return tuple(ApiUse(name, lines[name], counts[name]) for name in sorted(counts))
+
+
+def _mentions(file: PythonFile) -> list[tuple[str, int]]:
+    mentions: list[tuple[str, int]] = []
+    parents = file.names.parents
+    for node in file.names.found[ast.Attribute]:
+        assert isinstance(node, ast.Attribute)
+        if isinstance(parents.get(node), ast.Attribute):
+            continue
+        name = file.name(node)
+        if name is not None and name.startswith("torch."):
+            mentions.append((name, node.lineno))
+    for node in file.names.found[ast.ImportFrom]:
+        assert isinstance(node, ast.ImportFrom)
+        if not node.level and (node.module or "").partition(".")[0] == "torch":
+            mentions += [
+                (f"{node.module}.{a.name}", node.lineno) for a in node.names if a.name != "*"
+            ]
+    return mentions
+
+
+def top_packages(file: PythonFile) -> tuple[str, ...]:
+    """The packages that the file imports, without the standard library."""
+    tops: set[str] = set()
+    for node in (*file.names.found[ast.Import], *file.names.found[ast.ImportFrom]):
+        if isinstance(node, ast.Import):
+            tops.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            tops.add(node.module.partition(".")[0])
+    return tuple(sorted(tops - sys.stdlib_module_names - _FUTURE))

@@ -40,9 +40,9 @@ _CAPTURES = frozenset({"torch.cuda.CUDAGraph", "torch.cuda.graph"})
 _STEP_OF_A_GRAPH = "torch.compiler.cudagraph_mark_step_begin"
 _FOR_GPUS = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
 """What an operator that the repository or a library registers is called if it is for CUDA."""
-_FLOAT8 = re.compile(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
+_FLOAT8 = lazy_pattern(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
-_CUDA_FLAG = re.compile(
+_CUDA_FLAG = lazy_pattern(
     r"cuda_?(?:graph|ext(?:ension)?s?(?:_|$)|kernels?(?:_|$)|ops?(?:_|$))", re.IGNORECASE
 )
 """Flags for graphs, and for what is compiled from CUDA's sources: `has_cuda_extension`."""
@@ -59,7 +59,7 @@ _CHOSEN_FOR_CUDA = lazy_pattern(
     r"gesvd[aj]?|inductor|reduce-overhead|max-autotune|[\w/.-]*requirements[\w.-]*\.txt"
 )
 """Values that a check chooses for CUDA: a driver of cuSOLVER, a compiler, a list of requirements."""
-_CUDA_METHOD = re.compile(r"(?:^|_)cuda_kernels?(?:_|$)")
+_CUDA_METHOD = lazy_pattern(r"(?:^|_)cuda_kernels?(?:_|$)")
 """Methods that run kernels for CUDA: `self.cuda_kernels_forward(x)`."""
 _COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator
 
 from jumar.port.context import PythonFile
-from jumar.port.cuda_packages import Package
-from jumar.port.packages import NAMED_FOR_CUDA, imported, package_of
+from jumar.port.packages import NAMED_FOR_CUDA, Package, imported, of_distribution, package_of
 from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import DEVICE_MODULE
 
-_BUILDS = lazy_pattern(r"\b(?:CUDAExtension|create_extension|BuildExtension)\b")
+_BUILDS = ("CUDAExtension", "create_extension", "BuildExtension")
 _GPU_NAMED = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
 _COMPILES_ITSELF = lazy_pattern(r"\b(?:cupy|pynvrtc|pycuda)\b")
 _COMPILERS = frozenset(
@@ -40,7 +39,7 @@ _SHORT_NAMES = {"bnb": "bitsandbytes"}
 
 def is_about_cuda(node: ast.AST, file: PythonFile) -> bool:
     """Whether a check is about CUDA itself and would be wrong for any accelerator."""
-    if _BUILDS.search(file.source.text):
+    if any(name in file.source.text for name in _BUILDS):
         return True
     function = file.enclosing_function(node)
     if function is None and "cpp_extension" in file.source.text and any(_compilers(file)):
@@ -187,14 +186,25 @@ def _is_package(part: ast.expr, file: PythonFile) -> bool:
     if not isinstance(part, ast.Name):
         return False
     named = _NAMED_FLAG.fullmatch(part.id.lower())
-    if named is not None:
-        package = _cuda_only(named["module"] or named["before"])
-        return package is not None and package.code != NAMED_FOR_CUDA
     bound = file.names.values(part.id, file.scope(part))
+    if named is not None:
+        asked = (_asked_for(value, file) for value in bound if isinstance(value, ast.AST))
+        packages = [_cuda_only(named["module"] or named["before"]), *map(of_distribution, asked)]
+        return any(p is not None and p.guards_cuda and p.code != NAMED_FOR_CUDA for p in packages)
     return any(
         _cuda_only(value) is not None if isinstance(value, str) else _is_flag(value, file)
         for value in bound
     )
+
+
+def _asked_for(value: ast.AST, file: PythonFile) -> str:
+    """The package in `find_spec("package") is not None`."""
+    call = value.left if isinstance(value, ast.Compare) else value
+    if not isinstance(call, ast.Call) or not call.args:
+        return ""
+    is_question = (file.name(call.func) or "").endswith(".find_spec")
+    given = call.args[0].value if isinstance(call.args[0], ast.Constant) else ""
+    return given if is_question and isinstance(given, str) else ""
 
 
 def _is_flag(value: ast.AST | None, file: PythonFile) -> bool:

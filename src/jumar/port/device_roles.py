@@ -22,17 +22,23 @@ from jumar.port.device_names import (
     NAMED_DEVICE,
     OBJECT_ARGUMENTS,
     OTHER_DEVICES,
+    PLATFORMS,
     TEXT_ARGUMENTS,
+    beside,
     is_device_name,
     is_foreign,
+    is_label,
+    name_called,
     takes_devices,
 )
-from jumar.port.labels import PLATFORMS, beside, is_label, name_called
 from jumar.port.patterns import lazy_pattern
 from jumar.port.prose import TAKE_PROSE, is_prose
 
 _TOLD_DEVICE = lazy_pattern(r"\bdevice\b", re.IGNORECASE)
 _OPTION_MAKERS = ("add_argument", "option", "add_option", "Option", "Argument", "Field", "field")
+_MOVES = ("to", "cuda", "to_empty", "flat_param_to")
+_OF_OTHERS = ("set_device", "to_device")
+"""Methods of other packages' objects that take a device; theirs may have to be a text."""
 _RUNTIMES = ("caffe2", "tvm")
 """Packages that run torch's models themselves: a file about them checks for what they know."""
 _ALLOWED = lazy_pattern(r"allowed|supported|valid|known|choices|available|options", re.IGNORECASE)
@@ -139,8 +145,10 @@ def _is_for_a_package(node: ast.expr, name: str) -> bool:
 def _method_argument(
     node: ast.expr, call: ast.Call, method: ast.Attribute, file: PythonFile
 ) -> Role | None:
-    if method.attr in ("to", "cuda", "to_empty", "flat_param_to") and call.args[0] is node:
+    if method.attr in _MOVES and call.args[0] is node:
         return Role.OBJECT
+    if method.attr in _OF_OTHERS and call.args[0] is node:
+        return Role.TEXT
     if method.attr == "startswith" and _holds_device(method.value, file):
         return Role.COMPARED
     if method.attr in ("assertEqual", "assertEquals"):

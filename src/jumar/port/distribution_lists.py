@@ -5,8 +5,8 @@ pdm and flit in pyproject.toml. Packages that are found by their `__init__.py` a
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from jumar.port.patterns import lazy_pattern
 
@@ -22,8 +22,7 @@ _FLIT_MODULE = lazy_pattern(r"\[tool\.flit\.module\]\s*name\s*=\s*[\"'](?P<names
 _NAME = lazy_pattern(r"[A-Za-z_]\w*(?:[./][A-Za-z_]\w*)*")
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """What a distribution consists of, as paths below the repository."""
 
     is_distribution: bool

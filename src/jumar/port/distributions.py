@@ -1,13 +1,11 @@
 """What a requirement asks for: distributions tied to CUDA, by the names in requirement lists."""
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from jumar.port.cuda_packages import Package
-from jumar.port.packages import base_name, of_distribution, of_source, plain
+from jumar.port.packages import Package, base_name, newest, of_distribution, of_source, plain
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Severity, Words
-from jumar.port.versions import newest
 
 CODE = "JP506"
 _NAME = lazy_pattern(r"^\s*-?\s*[\"']?(?:[\w./-]+::)?(?P<name>[A-Za-z0-9][\w.-]*)(?!\w*:)")
@@ -18,10 +16,13 @@ _REPOSITORY = lazy_pattern(
 _ADDRESS = lazy_pattern(r"^\s*(?:-e\s+|-\s*)?[\"']?(?:git\+)?(?:https?|ssh|git)://")
 _CUDA_BUILD = lazy_pattern(r"\+cu\d+|/whl/(?:\w+/)?cu\d+")
 _CUDA_LIBRARY = lazy_pattern(
-    r"nvidia-[\w-]+-cu\d+|cuda-?toolkit|pytorch-cuda|cuda(?:-(?:nvcc|cudart|runtime|libraries|compiler|cccl)"
-    r"(?:-dev)?)?|cudnn|nccl"
+    r"nvidia-[\w-]+-cu\d+|cuda-?toolkit|pytorch-cuda|cuda(?:-(?:c(?:ccl|ommand|ompiler|rt|u[do])"
+    r"|cupti|cuxxfilt|demo|documentation|driver|gdb|libraries|memcheck|nsight|nv|opencl|profiler|runtime"
+    r"|sanitizer|tools|version|visual)[\w-]*)?|cudnn|nccl"
+    r"|lib(?:cu(?:blas|dnn|fft|file|rand|solver|sparse)|nv(?:jpeg|jitlink|toolsext)|npp)(?:-dev)?"
+    r"|gds-tools|nsight-(?:compute|systems)"
 )
-_JAX_FOR_CUDA = re.compile(r"jax(?:lib)?\s*\[[^]]*\bcuda|jax[_-]cuda\d+[_-]p", re.IGNORECASE)
+_JAX_FOR_CUDA = lazy_pattern(r"jax(?:lib)?\s*\[[^]]*\bcuda|jax[_-]cuda\d+[_-]p", re.IGNORECASE)
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "pytorch"})
 _MARKER = lazy_pattern(r"[;@#]")
 """What follows the versions: a condition, an address, a comment."""
@@ -29,8 +30,7 @@ _VENDOR = "Ascend"
 """The owner of the builds for NPUs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tied:
+class Tied(NamedTuple):
     """Why a requirement needs a different choice."""
 
     subject: str
@@ -46,7 +46,7 @@ class Tied:
 
     def when_optional(self) -> "Tied":
         """The same for an optional requirement."""
-        return replace(self, severity=Severity.INFO, effort=Effort.NONE)
+        return self._replace(severity=Severity.INFO, effort=Effort.NONE)
 
 
 def _cuda_build(subject: str, advice: Words) -> Tied:
@@ -107,9 +107,8 @@ def tied(requirement: str) -> Tied | None:
     if _CUDA_BUILD.search(requirement):
         # A line of its own may only name an index of wheels.
         is_for_torch = name in _TORCH or name in ("", "index-url", "extra-index-url", "find-links")
-        return replace(
-            TORCH_BUILD if is_for_torch else OTHER_BUILD, subject=name or requirement.strip()
-        )
+        build = TORCH_BUILD if is_for_torch else OTHER_BUILD
+        return build._replace(subject=name or requirement.strip())
     return None
 
 

@@ -1,16 +1,15 @@
 """What is reported about a Python file as a whole, or about a place that no rule can handle."""
 
 import ast
-import re
 import sys
 
 from jumar.port.context import PythonFile
-from jumar.port.parsing import ASYNC, OLD_ASYNC, TYPOGRAPHIC
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
-from jumar.port.source import Source
+from jumar.port.source import ASYNC, OLD_ASYNC, TYPOGRAPHIC, Source
 
 _NEW_SYNTAX = (3, 12)
-_GENERIC = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+\w+\[|\s*type\s+\w+(?:\[.*\])?\s*=")
+_GENERIC = lazy_pattern(r"\s*(?:(?:async\s+)?def|class)\s+\w+\[|\s*type\s+\w+(?:\[.*\])?\s*=")
 
 
 def unreadable(source: Source, error: Exception) -> Remark:

@@ -13,14 +13,15 @@ from jumar.port import literals
 from jumar.port.context import PythonFile
 from jumar.port.cuda_code import Facts, facts, is_for_cuda
 from jumar.port.cuda_questions import is_about_cuda
+from jumar.port.device_names import name_called
 from jumar.port.device_roles import Role
-from jumar.port.labels import name_called
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Guard
 
 _DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SAID_OF_CUDA = tuple(
-    re.compile(said, re.IGNORECASE)
+    lazy_pattern(said, re.IGNORECASE)
     for said in (
         r"\b(?P<what>int[48]|n?fp?[48]|float8|[48][- ]?bit|triton|cuda graphs?)\b.*\bcuda\b",
         r"\b(?P<what>tensorrt)\b.*\b(?:cuda|gpus?)\b",
@@ -31,7 +32,7 @@ _SAID_OF_CUDA = tuple(
 """What an error, or a skipped test, says only CUDA has: `"int4 is only supported on CUDA"`."""
 SKIPS = frozenset({"skipif", "skipIf", "skipUnless", "skip", "skipTest", "SkipTest"})
 """What skips a test."""
-_SWITCHED_ON = re.compile(r"(?:^|_)(?:triton|cudnn|cueq|fusion|kernels?|cuda_?graphs?)(?:_|$)")
+_SWITCHED_ON = lazy_pattern(r"(?:^|_)(?:triton|cudnn|cueq|fusion|kernels?|cuda_?graphs?)(?:_|$)")
 """Arguments that turn on kernels for CUDA."""
 _MOVED_BY = {"use_cuda": "pytorch_grad_cam"}
 """Arguments that make a package call `.cuda()` itself."""

@@ -1,15 +1,20 @@
-"""Where a helper module goes, and how a file imports it.
+"""Which imports lead into the repository, where a helper module goes, and how a file imports it.
 
-A file in a package gets it inside that package, so that it is installed with it; a script gets it
+A repository that is flash_attn, or that carries a copy of it, does not need flash_attn from
+elsewhere. A package inside another package (`mine.third_party.triton`) is not reached by its last
+name, except from a script beside it and within a project of its own; a single file only from its own
+folder or from the folder of a project.
+
+A file in a package gets a helper inside that package, so that it is installed with it; a script gets it
 beside itself. The repository's own imports decide: a folder whose modules are imported without the
 package's name is where scripts start, even if it has an `__init__.py`."""
 
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from jumar.port import distribution_lists
 from jumar.port.patterns import lazy_pattern
@@ -23,8 +28,7 @@ _WORD = lazy_pattern(rb"[\w.]+")
 _STARTS = lazy_pattern(rb"^if[ \t]+__name__[ \t]*==|\.parse_args\(", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """The folders that get the helper, and the package that a file imports it from."""
 
     folders: tuple[str, ...]
@@ -48,8 +52,7 @@ class Home:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Import:
+class _Import(NamedTuple):
     level: int
     dotted: str
 
@@ -204,3 +207,60 @@ def _imports(data: bytes) -> Iterator[_Import]:
                 if first is not None:
                     text = first[0].decode("utf-8", "replace")
                     yield _Import(level, f"{base}.{text}" if base else text)
+
+
+class OwnModules:
+    """The modules of one repository by the names that import them."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._files = frozenset(files)
+        self._stems: frozenset[str] | None = None
+        self._projects: tuple[str, ...] = ()
+        self._known: dict[tuple[str, str, bool], bool] = {}
+
+    def has(self, dotted: str, path: str = "", *, is_script: bool = False) -> bool:
+        """Whether an absolute import in a file leads into the repository."""
+        key = dotted, path, is_script
+        if key not in self._known:
+            self._known[key] = self._look(dotted, path, is_script)
+        return self._known[key]
+
+    def _look(self, dotted: str, path: str, is_script: bool) -> bool:
+        parts = dotted.split(".")
+        stems = ["/".join(parts[:size]) for size in range(1, len(parts) + 1)]
+        importable = self._importable()
+        if any(stem in importable for stem in stems):
+            return True
+        home = str(PurePosixPath(path).parent)
+        is_beside = is_script or not self._is_package(home)
+        folders = (*self._projects, home) if is_beside else self._projects
+        return any(
+            self._holds(folder, parts[0], is_script and folder == home) for folder in folders
+        ) or any(
+            self._is_package(str(PurePosixPath(project, parts[0])))
+            for project in self._projects
+            if project not in ("", ".", "src") and path.startswith(f"{project}/")
+        )
+
+    def _holds(self, folder: str, name: str, packages_too: bool) -> bool:
+        module = str(PurePosixPath(folder, name))
+        return f"{module}.py" in self._files or (packages_too and self._is_package(module))
+
+    def _importable(self) -> frozenset[str]:
+        """Paths of modules in packages, from each folder that can be an import's starting point."""
+        if self._stems is None:
+            self._stems = frozenset(s for path in self._files for s in self._stems_of(path))
+            setups = (PurePosixPath(p) for p in self._files if p.endswith("setup.py"))
+            self._projects = ("", "src", *(str(p.parent) for p in setups if p.name == "setup.py"))
+        return self._stems
+
+    def _stems_of(self, path: str) -> Iterable[str]:
+        parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+        folders = path.split("/")[:-1]
+        for start in range(len(folders)):
+            yield "/".join(parts[start:])
+            if self._is_package("/".join(folders[: start + 1])):
+                return
+
+    def _is_package(self, folder: str) -> bool:
+        return folder not in ("", ".") and f"{folder}/__init__.py" in self._files

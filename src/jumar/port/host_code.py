@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from jumar.port.context import PythonFile
-from jumar.port.own_tests import is_test
 from jumar.port.patterns import lazy_pattern
+from jumar.port.scan import is_test
 
 _DEVICES = lazy_pattern(
     r"""cuda|gpu|(?<![a-z])npu|accelerat|(?<!\.)(?<!torch\.)\bdevices?\b(?!\s*[=(]\s*["']cpu["'])|_device|device_""",

@@ -5,8 +5,8 @@ with such a name, a torch function's device argument, a comparison with a device
 and names of implementations stay."""
 
 import ast
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from jumar.port import device_roles
 from jumar.port.context import PythonFile
@@ -33,8 +33,7 @@ class Form(Enum):
     """`f"cuda{suffix}"`: a device, or the name of a build of something"""
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(NamedTuple):
     """A string in the source that looks like a device."""
 
     node: ast.Constant | ast.JoinedStr

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from jumar.port import distributions
@@ -49,7 +48,7 @@ def port_file(root: Path, found: Found, options: Options, project: Project) -> F
     if result is None or not (options.select or options.ignore):
         return result
     wanted = tuple(one for one in result.findings if options.wants(one.code))
-    return replace(result, findings=wanted) if wanted or result.changes or result.uses else None
+    return result._replace(findings=wanted) if wanted or result.changes or result.uses else None
 
 
 def _ported(root: Path, found: Found, options: Options, project: Project) -> FileResult | None:
@@ -85,10 +84,11 @@ def _is_worth_reading(found: Found, data: bytes) -> bool:
     if _FOR_OTHER_SYSTEMS.search(os.path.basename(found.path)):
         return False
     if found.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
-        return TRACES.search(data) is not None or _WIDE_TRACES.search(data) is not None
+        # Most have the first trace, and looking for it alone is far quicker than for any of them.
+        return b"torch" in data or any(p.search(data) for p in (TRACES, _WIDE_TRACES))
     if found.kind is FileKind.REQUIREMENTS or _declared(found) is not None:
         return True
-    return _PLAIN_TRACES.search(data) is not None
+    return b"cuda" in data or _PLAIN_TRACES.search(data) is not None
 
 
 def _is_in_own_rules(found: Found, data: bytes, options: Options) -> bool:

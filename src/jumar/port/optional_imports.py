@@ -2,10 +2,11 @@
 
 A script that catches the error runs without the package only if it then has another way: the handler
 binds the names or a flag, leaves the function, or nothing outside uses them. A name that becomes None
-and is called all the same is no other way, and neither is a flag that is asserted."""
+and is called all the same is no other way, and neither is a flag that is asserted. Where only a class
+named for the package, or one that asserts it, does so, the script runs as long as nobody uses that one."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from jumar.port.context import PythonFile
 from jumar.port.packages import imported
@@ -110,16 +111,44 @@ def _fails_later(
         for n in file.names.found[ast.Assert]
     ):
         return True
+    about = _about(node)
+    return any(
+        not _is_named_for(call, about, file)
+        and not _asserts_above(call, file)
+        and not _is_chosen(call, call.func.id, about, file)
+        for call in _calls_of_missing(node, handler, file)
+        if isinstance(call.func, ast.Name)
+    )
+
+
+def needed_by(node: ast.AST, file: PythonFile) -> tuple[str, ...]:
+    """The classes and functions that fail without a package that the script runs without."""
+    guard = _guard(node, file)
+    if guard is None or isinstance(guard, ast.If):
+        return ()
+    about = _about(node)
+    found = (
+        file.enclosing_class(call) or file.enclosing_function(call)
+        for call in _calls_of_missing(node, guard[1], file)
+        if isinstance(call.func, ast.Name) and not _is_chosen(call, call.func.id, about, file)
+    )
+    return tuple(dict.fromkeys(owner.name for owner in found if owner is not None))
+
+
+def _about(node: ast.AST) -> str:
+    """The first word of the package, by which its classes and settings are called."""
+    return (imported(node) or [""])[0].partition("_")[0]
+
+
+def _calls_of_missing(
+    node: ast.AST, handler: ast.ExceptHandler, file: PythonFile
+) -> Iterator[ast.Call]:
+    """Calls of names that are None without the package."""
     assert isinstance(node, (ast.Import, ast.ImportFrom))
     missing = _bound_by(node) & _set_to(handler.body, None)
-    about = (imported(node) or [""])[0].partition("_")[0]
-    return any(
-        isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id in missing
-        and not _is_chosen(call, call.func.id, about, file)
-        for call in file.names.found.get(ast.Call, ())
-    )
+    for call in file.names.found.get(ast.Call, ()) if missing else ():
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in missing:
+            yield call
 
 
 def is_for_some_versions(node: ast.AST, file: PythonFile) -> bool:
@@ -148,11 +177,9 @@ def _set_to(body: Iterable[ast.stmt], value: object) -> set[str]:
 
 def _is_chosen(use: ast.AST, name: str, about: str, file: PythonFile) -> bool:
     """Whether a use is one of several ways, or its function checks for the name first."""
-    function, owner = file.enclosing_function(use), file.enclosing_class(use)
-    if owner is not None and about in owner.name.lower():
-        return True
+    function = file.enclosing_function(use)
     around = [*file.ancestors(use), *(ast.walk(function) if function is not None else ())]
-    if any(_asks_for(name, one) or _asserts(name, one) for one in around):
+    if any(_asks_for(name, one) for one in around):
         return True
     return any(
         isinstance(one, (ast.If, ast.IfExp)) and about in ast.unparse(one.test).lower()
@@ -160,9 +187,19 @@ def _is_chosen(use: ast.AST, name: str, about: str, file: PythonFile) -> bool:
     )
 
 
-def _asserts(name: str, node: ast.AST) -> bool:
-    return isinstance(node, ast.Assert) and any(
-        getattr(n, "id", "") == name for n in ast.walk(node.test)
+def _is_named_for(use: ast.AST, about: str, file: PythonFile) -> bool:
+    """Whether the class around a use says by its name that it is the way with the package."""
+    owner = file.enclosing_class(use)
+    return owner is not None and about in owner.name.lower()
+
+
+def _asserts_above(call: ast.Call, file: PythonFile) -> bool:
+    """Whether the function of a call asserts what it calls."""
+    function, name = file.enclosing_function(call), getattr(call.func, "id", "")
+    return function is not None and any(
+        isinstance(one, ast.Assert)
+        and any(getattr(n, "id", "") == name for n in ast.walk(one.test))
+        for one in ast.walk(function)
     )
 
 

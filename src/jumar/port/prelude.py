@@ -6,7 +6,7 @@ plug-in right after torch."""
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jumar.port import helpers
 from jumar.port.homes import Home
@@ -26,8 +26,7 @@ _IMPORT = "import "
 _BRIDGE_IMPORT = "from npu_bridge.npu_init import npu_config_proto"
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(NamedTuple):
     """How one file writes the names that ported code uses."""
 
     torch: str

@@ -105,6 +105,8 @@ class Certificate:
     """How often each side was run."""
     noise: float | None = None
     """How far losses of the original's own runs are apart, if no two runs are alike."""
+    not_run: tuple[tuple[str, str], ...] = ()
+    """Packages that NPUs do not have and where they are needed: a proof that holds cannot have got there."""
     tests: "TestCounts | None" = None
     """Set if the command runs tests: nothing else is compared then."""
 

@@ -1,15 +1,15 @@
 """A proof by the repository's own tests: what passes with the original must pass with the port."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from jumar.port.patterns import lazy_pattern
 from jumar.port.proof import Certificate, TestCounts, Verdict, compare
 from jumar.port.proof_runs import RunResult
 
 MOST_RUNS = 3
 """Of each side, before a test counts as broken: some fail now and then."""
-_PYTEST = re.compile(r"(^|[\s/])(pytest|py\.test)(\s|$)")
+_PYTEST = lazy_pattern(r"(^|[\s/])(pytest|py\.test)(\s|$)")
 
 
 def are_tests(words: Sequence[str]) -> bool:

@@ -3,7 +3,7 @@
 import ast
 
 from jumar.port.context import PythonFile
-from jumar.port.labels import name_called
+from jumar.port.device_names import name_called
 
 TAKE_PROSE = frozenset(
     {

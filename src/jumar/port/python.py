@@ -1,32 +1,26 @@
 """Port one Python text: parse, resolve, ask each rule, apply what they propose."""
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from jumar.port import (
-    branches,
     edits,
     file_remarks,
-    frameworks,
     guards,
     helpers,
     host_code,
+    left_alone,
     prelude,
-    replaced_functions,
-    scripted,
-    suppress,
 )
-from jumar.port.context import PythonFile, Unplaced
-from jumar.port.inventory import top_packages, torch_uses
+from jumar.port.context import PythonFile, Unplaced, top_packages, torch_uses
 from jumar.port.names import collect
 from jumar.port.options import Options
 from jumar.port.packages import ROOTS, imported
-from jumar.port.parsing import ASYNC, TYPOGRAPHIC, Parsed, parse, sound
+from jumar.port.patterns import lazy_pattern
 from jumar.port.project import Project
 from jumar.port.records import (
     ApiUse,
@@ -42,9 +36,9 @@ from jumar.port.records import (
 from jumar.port.rules import RULES, own_rules
 from jumar.port.rules.base import Rule
 from jumar.port.rules.jp600_packages import IMPORTED
-from jumar.port.source import Source
+from jumar.port.source import ASYNC, TYPOGRAPHIC, Parsed, Source, parse, sound
 
-TRACES = re.compile(
+TRACES = lazy_pattern(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
     rb"flash[-_]att|xformers|bitsandbytes|BitsAndBytes|load_in_|faiss|lightning|detectron2|"
     rb"gpus_per_node|num_gpus|use_gpu|get_gpu_ids|MULTI_GPU|DataParallel|[\"']GPU[\"']|"
@@ -53,12 +47,12 @@ TRACES = re.compile(
 """A Python file without any of these is never parsed."""
 _NEVER_REACHED = frozenset({"JP203", "JP701", "JP705", "JP706", "JP707"})
 """What is not worth a report where only CUDA gets: the check above is reported instead (JP709)."""
-_ABOUT_KERNELS = frozenset({"JP702", "JP703", "JP704", "JP801", "JP802", "JP803", "JP805"})
-"""What NPUs compute slowly or not at all, which does not matter for code that stays on the CPU."""
+_ABOUT_KERNELS = frozenset({"JP116", "JP702", "JP703", "JP704", "JP801", "JP802", "JP803", "JP805"})
+"""What NPUs compute slowly, otherwise or not at all, which does not matter for code that stays on the CPU."""
 _REPLACING = frozenset({"JP303", "JP631"})
 """Rules that replace the imports of CUDA-only packages."""
 _FEATURE = "JP632"
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 _ALWAYS = frozenset(
     {ast.Call, ast.Attribute, ast.Name, ast.ImportFrom, ast.Import, ast.If, ast.IfExp, ast.Assert}
     | {ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef}
@@ -66,8 +60,7 @@ _ALWAYS = frozenset(
 """Kinds of nodes that others than rules ask for: one walk finds all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PortedText:
+class PortedText(NamedTuple):
     """The result for one text."""
 
     text: str
@@ -90,7 +83,7 @@ def port_text(
     options = options or Options()
     project = project or Project(Path(), [path])
     source = Source(text, "utf-8")
-    if suppress.whole_file(text):
+    if edits.skips_whole_file(text):
         return PortedText(text)
     try:
         known = project.take_tree(path, text)
@@ -106,16 +99,16 @@ def port_text(
     rules = _rules_for(text, options)
     read = source if tree.clean else Source(tree.text, "utf-8")
     file = _open(read, tree.module, path, options, project, rules)
-    replaces = replaced_functions.report(file)
+    replaces = left_alone.replaces_functions(file)
     if replaces is not None and options.wants("JP203"):
         remarks.append(("JP203", replaces))
-    other = replaces is not None or frameworks.is_of_another(file)
-    rules = tuple(rule for rule in rules if frameworks.applies(rule.code, is_other=other))
+    other = replaces is not None or left_alone.is_of_another_framework(file)
+    rules = tuple(rule for rule in rules if left_alone.applies(rule.code, is_other=other))
     ported = _port(file, text, rules, remarks)
     if tree.clean or ASYNC.search(ported.text) is None or not options.wants("JP001"):
         return ported
     left = finding(Source(ported.text, "utf-8"), "JP001", file_remarks.old_word(ported.text))
-    return replace(ported, findings=(*ported.findings, left))
+    return ported._replace(findings=(*ported.findings, left))
 
 
 def _open(
@@ -153,27 +146,30 @@ def _port(
 ) -> PortedText:
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
-    silenced = suppress.lines(source.text)
+    silenced = edits.silenced_lines(source.text)
     file.replaced = frozenset(_replaced(file, rules))
     for_cuda = guards.reported(file)
-    beside_npus = [*branches.left_alone(file), *branches.for_rocm(file)]
+    beside_npus = [*left_alone.beside_npus(file), *left_alone.for_rocm(file)]
     known = [
         *beside_npus,
-        *scripted.left_alone(file),
-        *replaced_functions.left_alone(file),
+        *left_alone.in_scripts(file),
+        *left_alone.kept_values(file),
         *guards.left_alone(file),
     ]
     for code, outcome in _ask(file, rules):
-        if suppress.silences(silenced, code, source, outcome):
+        if edits.silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
             if not _within(outcome, known):
                 proposals.append((code, outcome))
         elif not _is_never_reached(code, outcome, for_cuda, beside_npus):
             remarks.append((code, outcome))
-    if any(code in _ABOUT_KERNELS for code, _ in remarks):
+    if any(code in _ABOUT_KERNELS for code, _ in (*remarks, *proposals)):
         on_host = host_code.spans(file)
         remarks = [(c, r) for c, r in remarks if c not in _ABOUT_KERNELS or not _within(r, on_host)]
+        proposals = [
+            (c, p) for c, p in proposals if c not in _ABOUT_KERNELS or not _within(p, on_host)
+        ]
     accepted = edits.accept(proposals)
     # Once an import is replaced, its package needs no report.
     done = {(one.proposal.start, one.proposal.end) for one in accepted}
@@ -195,7 +191,7 @@ def _port(
     changes = [_change(source, one) for one in accepted]
     changes += [_insertion(source, piece) for piece, _ in added]
     if _is_for_xpus(file):
-        remarks = [(c, replace(r, severity=Severity.INFO, effort=Effort.NONE)) for c, r in remarks]
+        remarks = [(c, r._replace(severity=Severity.INFO, effort=Effort.NONE)) for c, r in remarks]
     found = (finding(source, code, remark) for code, remark in remarks)
     return PortedText(
         text,

@@ -1,6 +1,5 @@
 """The results of porting as data: edits, changes, findings."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -41,8 +40,7 @@ class Kind(StrEnum):
     DEVICE = "device"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """One replacement in the text; `start == end` inserts."""
 
     start: int
@@ -50,8 +48,7 @@ class Piece:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """What a rule wants to change at one place: all pieces or none."""
 
     start: int
@@ -65,8 +62,7 @@ WHOLE_FILE = "file"
 """The subject of a finding that is about a file as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(NamedTuple):
     """What a rule reports about one place without changing it."""
 
     start: int
@@ -80,8 +76,7 @@ class Remark:
     advice: Words
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(NamedTuple):
     """A check for CUDA that stays, and why."""
 
     reason: str
@@ -92,8 +87,7 @@ class Guard:
     """Whether there is no other branch: what is not CUDA gets an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """An edit that was made, as the report shows it."""
 
     code: str
@@ -105,8 +99,7 @@ class Change:
     """`INSERT`, `MODIFY` or `DELETE`, in the vendor's words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A place for a person to look at, as the report shows it."""
 
     code: str
@@ -122,17 +115,15 @@ class Finding:
     advice: Words
 
 
-@dataclass(frozen=True, slots=True)
-class ApiUse:
+class ApiUse(NamedTuple):
     """A torch name that a file uses and how often, for the inventory."""
 
     name: str
     line: int
-    count: int
+    times: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileResult:
+class FileResult(NamedTuple):
     """The result for one file; `ported` is None if it stays byte-identical."""
 
     path: str
@@ -144,5 +135,5 @@ class FileResult:
     """Top-level packages that the file imports."""
     helpers: tuple[tuple[str, str], ...] = ()
     """Helper modules that the file imports: (folder to put it in, module)."""
-    extra: tuple[tuple[str, bytes], ...] = field(default=())
+    extra: tuple[tuple[str, bytes], ...] = ()
     """Further files to write, such as a launch script: (path, content)."""

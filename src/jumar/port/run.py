@@ -3,17 +3,16 @@
 If an earlier run wrote the same source with the same options into the same folder, and nothing has
 changed since on either side, the run ends after checking the files' times."""
 
+import gc
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jumar.errors import BadInput
-from jumar.port import projectfile
-from jumar.port.options import Options
-from jumar.port.pause import PausedCollection
+from jumar.port.options import Options, project_settings
 from jumar.port.records import Words
 from jumar.port.scan import REPORT_FOLDER, Found, scan
 
@@ -22,22 +21,20 @@ if TYPE_CHECKING:
     from jumar.port.tree import TreeResult
 
 Progress = Callable[[int, int], None]
-RULES_EDITION = 21
+RULES_EDITION = 22
 """Raised whenever a rule or its texts change, so that earlier results are not reused."""
 Witness = Callable[["TreeResult"], "Evidence"]
 """Tries a port before it is written, and returns the result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Where the port goes: a new folder, the source itself, or nowhere."""
 
     folder: Path | None
     in_place: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a run returns to its caller."""
 
     verdict: Words
@@ -75,6 +72,21 @@ class Outcome:
         return self.work > 0
 
 
+class _PausedCollection:
+    """Neither modules nor syntax trees have cycles worth collecting; the collector would visit them all
+    again and again."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        # What is kept is not visited later either, nor at the end of the process.
+        gc.freeze()
+        if self._was_on:
+            gc.enable()
+
+
 def port_repository(
     source: Path,
     options: Options,
@@ -100,11 +112,11 @@ def port_repository(
             earlier = _reused(target.folder, key, started)
             if earlier is not None:
                 return earlier
-    with PausedCollection():
+    with _PausedCollection():
         from jumar.port.report.summary import make
         from jumar.port.tree import port_tree
 
-    result = _adapted(port_tree(source, options, progress=progress))
+        result = _adapted(port_tree(source, options, progress=progress))
     seconds = time.perf_counter() - started
     evidence = witness(result) if witness is not None else None
     report = make(result, seconds, evidence, _again(source, asked, target, report_dir))
@@ -145,7 +157,7 @@ def _again(
 
 
 def _with_project_file(source: Path, options: Options) -> Options:
-    settings = projectfile.load(source)
+    settings = project_settings(source)
     options = replace(
         options,
         select=options.select or settings.select,

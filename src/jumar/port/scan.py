@@ -2,12 +2,14 @@
 
 import fnmatch
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from pathlib import Path
+from typing import NamedTuple
 
 from jumar.errors import BadInput
+from jumar.port.patterns import lazy_pattern
 
 _GIT = ".git"
 SKIPPED_FOLDERS = frozenset(
@@ -26,6 +28,9 @@ SKIPPED_FOLDERS = frozenset(
 REPORT_FOLDER = "jumar-report"
 CANNOT_BE_READ = "cannot be read"
 NOT_A_PLAIN_FILE = "is not a plain file"
+_TEST_FOLDER = lazy_pattern(r"(?:^|/)(?:unit_?|integration_?)?tests?(?:_\w+)?/", re.IGNORECASE)
+_TEST_FILE = lazy_pattern(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
+_TEST_TOOLS = frozenset({"pytest", "unittest"})
 
 
 class FileKind(Enum):
@@ -70,8 +75,7 @@ _SUFFIXES = {
 _CONDA = frozenset(f"{n}.{s}" for n in ("environment", "env", "conda") for s in ("yml", "yaml"))
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """One file below the source, by its relative path."""
 
     path: str
@@ -145,3 +149,10 @@ def kind_of(path: str) -> FileKind:
     if name in ("makefile", "gnumakefile"):
         return FileKind.MAKE
     return _SUFFIXES.get(os.path.splitext(name)[1], FileKind.OTHER)
+
+
+def is_test(path: str, imports: Iterable[str]) -> bool:
+    """Whether a file is part of the tests; a script called `test.py` is not."""
+    if path.rpartition("/")[2] == "conftest.py" or _TEST_FOLDER.search(path):
+        return True
+    return bool(_TEST_FILE.search(path)) and not _TEST_TOOLS.isdisjoint(imports)

@@ -1,15 +1,20 @@
-"""A file's bytes as text and back, so that what is not edited returns byte for byte.
+"""A file's bytes as text and back, so that what is not edited returns byte for byte; and its tree.
 
 The byte-order mark, the declared encoding and the line endings are kept. Positions of the `ast`
-(line, byte column) become offsets into the text here."""
+(line, byte column) become offsets into the text here. Texts that only need small repairs to parse are
+repaired first."""
 
+import ast
 import codecs
 import io
-import re
 import tokenize
+import warnings
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+from jumar.port.patterns import lazy_pattern
+
+_LINE_END = lazy_pattern(r"\r\n|\r|\n")
 _FALLBACKS = ("gb18030",)
 
 
@@ -97,3 +102,44 @@ def _declared(data: bytes) -> str:
     except SyntaxError:
         return "utf-8"
     return "utf-8" if name == "utf-8-sig" else name
+
+
+TYPOGRAPHIC = "“”‘’"
+_QUOTES = str.maketrans(TYPOGRAPHIC, "\"\"''")
+ASYNC = lazy_pattern(r"\basync(?=\s*=[^=])")
+"""An argument's name in code for torch 0.3; a keyword since Python 3.7."""
+OLD_ASYNC = "Async"
+"""How the tree spells an argument called `async`, which no longer parses."""
+
+
+class Parsed(NamedTuple):
+    """A tree, and whether the text was parsed without repairs."""
+
+    module: ast.Module
+    text: str
+    """The text that was parsed, with the same length as the original."""
+    clean: bool
+
+
+def parse(text: str) -> Parsed:
+    """Parse a text; typographic quotes from word processors are read as plain ones, and
+    arguments called `async` as `Async`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return Parsed(ast.parse(text), text, clean=True)
+        except SyntaxError:
+            mended = ASYNC.sub(OLD_ASYNC, text.translate(_QUOTES))
+            if mended == text:
+                raise
+            return Parsed(ast.parse(mended), mended, clean=False)
+
+
+def sound(text: str) -> bool:
+    """Whether a text parses."""
+    try:
+        parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True

@@ -6,14 +6,12 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from jumar.port import helpers, old_torch, pins, submodules, unneeded
+from jumar.port import helpers, repository
 from jumar.port.one import port_file
 from jumar.port.options import Options
-from jumar.port.pause import PausedCollection
 from jumar.port.project import Project
 from jumar.port.records import FileResult
 from jumar.port.scan import FileKind, Found, scan
@@ -24,8 +22,7 @@ _CHUNK_BYTES = 100_000
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class TreeResult:
+class TreeResult(NamedTuple):
     """The result for a repository."""
 
     root: Path
@@ -55,7 +52,7 @@ def port_tree(
     files = scan(root, options.exclude)
     project = Project(root, [f.path for f in files if f.kind is FileKind.PYTHON])
     project.look_around()
-    project.pins = pins.read(root, files)
+    project.pins = repository.newest_allowed(root, files)
     work = [f for f in files if f.kind is not FileKind.OTHER or f.problem]
     tell = progress or _silent
     weight = sum(f.size for f in work if f.kind is FileKind.PYTHON)
@@ -64,8 +61,8 @@ def port_tree(
         results = _in_this_process(root, work, options, project, tell)
     else:
         results = _in_processes(root, work, options, project, tell, count)
-    results = old_torch.tell(root, files, unneeded.relieve(results), options)
-    results += submodules.missing(root, (f.path for f in files), options)
+    results = repository.tell_of_old_torch(root, files, repository.relieve(results), options)
+    results += repository.missing_submodules(root, (f.path for f in files), options)
     return TreeResult(root, options, tuple(files), tuple(sorted(results, key=lambda r: r.path)))
 
 
@@ -77,12 +74,11 @@ def _in_this_process(
     root: Path, work: list[Found], options: Options, project: Project, tell: Progress
 ) -> list[FileResult]:
     results: list[FileResult] = []
-    with PausedCollection():
-        for done, found in enumerate(work, start=1):
-            result = port_file(root, found, options, project)
-            if result is not None:
-                results.append(result)
-            tell(done, len(work))
+    for done, found in enumerate(work, start=1):
+        result = port_file(root, found, options, project)
+        if result is not None:
+            results.append(result)
+        tell(done, len(work))
     return results
 
 
@@ -125,8 +121,7 @@ class _Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Worker:
+class _Worker(NamedTuple):
     """What a worker process needs for every chunk."""
 
     root: Path

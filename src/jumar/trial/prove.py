@@ -23,6 +23,7 @@ from jumar.port.proof_runs import RunResult
 from jumar.port.proof_tests import MOST_RUNS as MOST_TEST_RUNS
 from jumar.port.proof_tests import are_tests, compare_tests
 from jumar.port.report.summary import Evidence
+from jumar.port.repository import beyond_proof
 from jumar.port.tree import TreeResult
 from jumar.trial.notes import events_so_far, read_run
 from jumar.trial.process import Command, leaving_on_term, resolved, run, with_own_python
@@ -57,7 +58,8 @@ def prove(result: TreeResult, wish: Wish, tell: Tell) -> Evidence:
         check_room(result, scratch, copies=3)
         stage = _Stage(result, wish, words, environ, scratch, tell)
         # The command as the user wrote it, not as it ran in the scratch folder.
-        certificate = replace(_certificate(stage), command=wish.words)
+        not_run = beyond_proof(result.results)
+        certificate = replace(_certificate(stage), command=wish.words, not_run=not_run)
         return Evidence(certificate, stage.trial())
 
 

@@ -61,7 +61,7 @@ def try_in_place(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> T
             words = mini.renamed(words, wanted, made.path)
         ended, document = _run(replace(wish, words=words), folder, scratch)
         if wish.reports is not None and document is not None:
-            from jumar.port.report.as_html import trial_page
+            from jumar.port.report.evidence_html import trial_page
 
             page = trial_page(folder.name, trial_report.read(document, folder))
             (wish.reports / "report.html").write_text(page, "utf-8")
@@ -102,7 +102,7 @@ def _copied(wish: Wish, result: TreeResult, copy: Path, config: StoreConfig, tel
         else:
             swapped.append((within, made.path))
     kept = tuple(f for f in result.files if not any(_below(f.path, name) for name, _ in swapped))
-    result = replace(result, files=kept)
+    result = result._replace(files=kept)
     check_room(result, copy.parent, copies=1)
     make_copy(result, copy, ported=True)
     for within, target in swapped:

@@ -3,8 +3,6 @@
 They work on the text that the rules have ported, and each either makes all of its edits or reports
 exactly why it makes none."""
 
-from dataclasses import replace
-
 from jumar.errors import BadInput
 from jumar.port.adapt import distributed, modelarts, xihe
 from jumar.port.adapt.script import Adapted, Script
@@ -66,13 +64,12 @@ def _adapt(result: TreeResult, paths: list[str], adapt: "distributed.Adaptation"
             continue
         adapted = adapt(Script(path, source, result))
         by_path[path] = _merged(before, source, adapted)
-    return replace(result, results=tuple(by_path[path] for path in sorted(by_path)))
+    return result._replace(results=tuple(by_path[path] for path in sorted(by_path)))
 
 
 def _merged(before: FileResult, source: Source, adapted: Adapted) -> FileResult:
     changed = source.encode(adapted.text) if adapted.text != source.text else before.ported
-    return replace(
-        before,
+    return before._replace(
         ported=changed,
         changes=(*before.changes, *adapted.changes),
         findings=(

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from jumar.port.adapt import wrapped
 from jumar.port.adapt.script import Adapted, Script, has_import, imports
-from jumar.port.parsing import sound
 from jumar.port.records import Words
 from jumar.port.rules.jp404_data_parallel import CODE as DATA_PARALLEL
+from jumar.port.source import sound
 
 CODE = "JP901"
 Adaptation = Callable[[Script], Adapted]

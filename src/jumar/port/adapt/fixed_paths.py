@@ -5,13 +5,13 @@ script also runs as before. What cannot be decided is told of."""
 
 import ast
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from jumar.port.adapt.script import Script
+from jumar.port.patterns import lazy_pattern
 from jumar.port.python import finding
 from jumar.port.records import Effort, Finding, Kind, Remark, Severity, Words
 
@@ -75,8 +75,8 @@ _CALLS: dict[str, tuple[int, Use]] = {
     "CIFAR10": (0, "--data_url"),
 }
 _OF_TORCH = frozenset({"load", "save"})
-_PATH = re.compile(r"(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)*/?")
-_NOT_PATHS = re.compile(r"(?:https?|obs|s3)://|.*\s")
+_PATH = lazy_pattern(r"(?:\.{0,2}/)?[\w.-]+(?:/[\w.-]+)*/?")
+_NOT_PATHS = lazy_pattern(r"(?:https?|obs|s3)://|.*\s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from jumar.port.edits import apply
-from jumar.port.parsing import parse
 from jumar.port.python import finding
 from jumar.port.records import (
     Change,
@@ -17,7 +16,7 @@ from jumar.port.records import (
     Severity,
     Words,
 )
-from jumar.port.source import Source
+from jumar.port.source import Source, parse
 from jumar.port.tree import TreeResult
 
 

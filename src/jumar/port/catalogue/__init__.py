@@ -4,10 +4,10 @@ States come from the vendor's native-API documentation (CC-BY-4.0), kept here as
 chips and dtypes in this project's own format. A name that is not listed is "not verified", as
 opposed to "unsupported" and to names that torch itself does not have."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 SOURCE = "the vendor's native-API documentation for PyTorch on Ascend, CC-BY-4.0"
 VERSIONS = ((2, 7), (2, 13))
@@ -81,8 +81,7 @@ LIMITED_ARGUMENTS: dict[str, dict[str, tuple[object, ...]]] = {
 """Arguments with the values that the vendor's list allows, the same in all listed versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(NamedTuple):
     """One row of the catalogue, for one chip."""
 
     name: str

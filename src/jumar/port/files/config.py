@@ -5,7 +5,7 @@ in portable code it stays, since GPUs need it, and is reported. Values under oth
 `name: cuda`), commands that are not training commands and the tables of build servers stay."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jumar.port.device_names import is_device_name
 from jumar.port.environment import COUNTERPARTS
@@ -27,18 +27,17 @@ _VARIABLE = lazy_pattern(
     + "|".join(COUNTERPARTS)
     + r")(?P=q)(?P<rest>\s*[:=]\s*\S.*)$"
 )
-_CALLED = re.compile(
+_CALLED = lazy_pattern(
     r"(?:!(?:apply|new|name):|\b_target_\s*:\s*[\"']?)(?P<name>torch\.cuda\.[\w.]+)"
 )
 """What hyperpyyaml or hydra calls by its name."""
-_ACCELERATE = re.compile(r"(?P<head>^\s*[\"']?distributed_type[\"']?\s*:\s*[\"']?)MULTI_GPU\b")
-_LAUNCH = re.compile(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
+_ACCELERATE = lazy_pattern(r"(?P<head>^\s*[\"']?distributed_type[\"']?\s*:\s*[\"']?)MULTI_GPU\b")
+_LAUNCH = lazy_pattern(r"\b(?:python3?|torchrun|accelerate|deepspeed)\b")
 _AROUND = " \t{,[-"
 _COMMENT = lazy_pattern(r"^\s*(?:#|//|;)")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What is known about a configuration file from elsewhere."""
 
     is_for_builds: bool = False
@@ -107,8 +106,8 @@ _ASKED = {
         "NVIDIA_VISIBLE_DEVICES",
         *CARDS_WORDS,
     ),
-    re.compile(r"\s*-\s*[\"']?/dev/nvidia\w*:"): ("/dev/nvidia", *CARDS_WORDS),
-    re.compile(r"\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
+    lazy_pattern(r"\s*-\s*[\"']?/dev/nvidia\w*:"): ("/dev/nvidia", *CARDS_WORDS),
+    lazy_pattern(r"\s*_target_\s*:\s*[\"']?(?:pytorch_)?lightning\.(?:\w+\.)*Trainer\b"): (
         "lightning.Trainer",
         *ACCELERATOR_WORDS,
     ),

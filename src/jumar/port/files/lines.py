@@ -218,6 +218,8 @@ def still_cuda(
     line: str, number: int, code: str, edits: LineEdits, severity: Severity, *, named: str = ""
 ) -> None:
     """Report options that name CUDA in a line and stay; `named` is how they must start."""
+    if "cuda" not in line and "nccl" not in line:
+        return
     for match in _OPTION.finditer(line):
         if _is_device(match) and match["option"].startswith(named):
             names_cuda(line, number, code, edits, match[0], _renamed(match), severity)

@@ -3,8 +3,6 @@
 Variables get their counterparts; options that name CUDA and containers with cards are reported.
 `$(NAME)` is make's variable, not a command; lines that call make's functions stay."""
 
-import re
-
 from jumar.port.files.lines import (
     LineEdits,
     command,
@@ -16,12 +14,13 @@ from jumar.port.files.lines import (
 )
 from jumar.port.files.shell import CODE, surroundings
 from jumar.port.options import Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Severity
 
-_RECIPE = re.compile(r"^\t[@+-]*")
-_VARIABLE = re.compile(r"\$\((?P<name>\w+)\)")
-_FUNCTION = re.compile(r"\$[({]\w+\s")
-_PROSE = re.compile(r"^\t[@+-]*\s*(?:#|echo\b|printf\b)")
+_RECIPE = lazy_pattern(r"^\t[@+-]*")
+_VARIABLE = lazy_pattern(r"\$\((?P<name>\w+)\)")
+_FUNCTION = lazy_pattern(r"\$[({]\w+\s")
+_PROSE = lazy_pattern(r"^\t[@+-]*\s*(?:#|echo\b|printf\b)")
 
 
 def port(text: str, options: Options) -> tuple[str, LineEdits]:

@@ -6,18 +6,17 @@ that change are written; every other byte of the file stays."""
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from jumar.port.environment import COUNTERPARTS
 from jumar.port.files.lines import LineEdits, asked, command, numbered, still_cuda
 from jumar.port.files.shell import surroundings
 from jumar.port.options import Options
-from jumar.port.parsing import parse
 from jumar.port.patterns import lazy_pattern
 from jumar.port.project import Project
 from jumar.port.python import PortedText, port_text
 from jumar.port.records import Change, Effort, Finding, Kind, Severity, Words
+from jumar.port.source import parse
 
 CODE = "JP504"
 _SEAM = "# jumar-cell-seam\n"
@@ -37,8 +36,7 @@ _SOURCE = lazy_pattern(r"(?<!\\)\"source\"\s*:\s*")
 _LIST = lazy_pattern(r"\[(?P<lead>\s*)\".*\"(?P<tail>\s*)\]", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
+class _Cell(NamedTuple):
     """One code cell: where its source stands in the file, and what became of its lines."""
 
     number: int
@@ -73,8 +71,7 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
     if len(parts) != len(cells):
         parts = [cell.hidden for cell in cells]
     found = (*ported.findings, *_hidden_findings(joined), *_unported(cells))
-    ported = replace(
-        ported,
+    ported = ported._replace(
         changes=(
             *(_placed_change(change, where) for change in ported.changes),
             *_command_changes(text, cells),
@@ -82,7 +79,7 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
         findings=tuple(_placed(one, where) for one in found),
     )
     if not ported.changes and not ported.findings and any(_CUDA.search(c.source) for c in cells):
-        ported = replace(ported, findings=(_nothing_to_do(),))
+        ported = ported._replace(findings=(_nothing_to_do(),))
     done = 0
     written: list[str] = []
     for cell, part in zip(cells, parts, strict=True):
@@ -93,8 +90,7 @@ def port(text: str, options: Options, path: str, project: Project) -> tuple[str,
     return "".join((*written, text[done:])), ported
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """A line of a cell: its number in the file, and how people find it in the notebook."""
 
     in_file: int
@@ -141,8 +137,7 @@ def _placed(one: Finding, where: list[_Place]) -> Finding:
     if not where:
         return one
     first, last = (where[min(n, len(where)) - 1] for n in (one.line, one.end_line))
-    return replace(
-        one,
+    return one._replace(
         line=first.in_file,
         end_line=last.in_file,
         # Columns of the cell's text are not those of its JSON.
@@ -155,7 +150,7 @@ def _placed_change(change: Change, where: list[_Place]) -> Change:
     if not where:
         return change
     first, last = (where[min(n, len(where)) - 1] for n in (change.line, change.end_line))
-    return replace(change, line=first.in_file, end_line=last.in_file)
+    return change._replace(line=first.in_file, end_line=last.in_file)
 
 
 def _cells(text: str, sources: list[tuple[int, Any]], options: Options) -> Iterator[_Cell]:
@@ -273,7 +268,7 @@ def _unported(cells: list[_Cell]) -> Iterator[Finding]:
             first = cell.source.strip().partition("\n")[0]
             is_output = not is_other and not _LOOKS_LIKE_CODE.search(cell.source)
             found = _output() if is_output else _not_code()
-            yield replace(found, line=line, end_line=line, source=first[:200])
+            yield found._replace(line=line, end_line=line, source=first[:200])
         line += cell.hidden.count("\n") + 2
 
 

@@ -57,6 +57,10 @@ _LIGHTNING = lazy_pattern(
     r"\b(?:lightning|fabric)\s+run\b.*\s--accelerator[= ][\"']?(?:cuda|gpu)\b"
 )
 _RAY = lazy_pattern(r"\bray\s+start\b.*\s--num-gpus\b(?![= ]0\b)")
+_ANY = lazy_pattern(
+    r"nvidia|gpu|gres|slurm_|cuda|cudnn|nccl|nvcr|--nv|nsys|ncu|trtexec", re.IGNORECASE
+)
+"""What each of these contains; most lines contain none."""
 _PROSE = lazy_pattern(r"^\s*(?:#|echo\b|printf\b)")
 
 
@@ -97,6 +101,8 @@ def surroundings(
     asked = [(n, s) for n, s in lines if not _PROSE.match(s) or s.startswith("#SBATCH")]
     commands = list(_whole_commands(asked))
     for number, line in commands:
+        if _ANY.search(line) is None:
+            continue
         for pattern, (subject, why, advice) in _ASKED.items():
             if pattern.search(line):
                 edits.find(code, number + 1, line, subject, why, advice, severity)

@@ -4,10 +4,12 @@ Quotes, backslashes, comments, `$(…)`, `${…}`, backticks and here-documents;
 
 import re
 
+from jumar.port.patterns import lazy_pattern
+
 _CLOSES = {"(": ")", "{": "}"}
 _ENDS = frozenset(" \t\r\n;&|)<>")
-_PLACEHOLDER = re.compile(r"<[\w. -]+>")
-_HERE = re.compile(r"<<-?\s*(?P<quote>['\"]?)(?P<word>[A-Za-z_]\w*)(?P=quote)")
+_PLACEHOLDER = lazy_pattern(r"<[\w. -]+>")
+_HERE = lazy_pattern(r"<<-?\s*(?P<quote>['\"]?)(?P<word>[A-Za-z_]\w*)(?P=quote)")
 
 
 def end_of_word(text: str, start: int) -> int | None:

@@ -59,7 +59,7 @@ def document(report: Report) -> dict[str, Any]:
             {
                 "name": r.api.name,
                 "state": str(r.api.state),
-                "count": r.count,
+                "count": r.times,
                 "file": r.file,
                 "line": r.line,
             }

@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import quote
 
 from jumar.port.records import Finding, Severity
-from jumar.port.report.evidence_sarif import evidence
 from jumar.port.report.summary import Report
 from jumar.port.rules import titles
 
@@ -16,7 +15,11 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def render(report: Report) -> str:
     """The findings as one SARIF run."""
     findings = list(report.findings())
-    seen = list(evidence(report))
+    seen: list[dict[str, Any]] = []
+    if report.proof is not None or report.trial is not None:
+        from jumar.port.report.evidence_sarif import evidence
+
+        seen += evidence(report)
     codes = sorted({f.code for _, f in findings} | {result["ruleId"] for result in seen})
     known = titles()
     rules = [

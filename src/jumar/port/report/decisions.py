@@ -4,13 +4,13 @@ Whether to replace a package is one decision, however many files import it, requ
 and documents install it. Places in tests are kept apart."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from jumar.port.own_tests import is_test
 from jumar.port.packages import of_distribution, package_of
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import WHOLE_FILE, Effort, FileResult, Finding, Kind, Severity, Words
 from jumar.port.rules import titles
+from jumar.port.scan import is_test
 
 _ABOUT_ONE_API = lazy_pattern(r"JP(?:8\d\d|2\d\d)")
 """Rules whose findings share their advice but are each about the API that they name."""
@@ -18,8 +18,7 @@ _SEVERITIES = (Severity.WORK, Severity.LIMIT, Severity.INFO)
 _EFFORTS = (Effort.REWRITE, Effort.HOURS, Effort.MINUTES, Effort.NONE)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A finding and the file that it is in."""
 
     path: str
@@ -27,8 +26,7 @@ class Place:
     in_tests: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """One thing to decide, and every place that it concerns."""
 
     title: Words

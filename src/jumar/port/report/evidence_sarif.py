@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jumar.port.linediff import line_before
 from jumar.port.proof import Certificate
 from jumar.port.report import proof_text
+from jumar.port.report.as_patch import line_before
 from jumar.port.report.summary import Report
 from jumar.port.trial_report import EventKind
 

@@ -141,6 +141,12 @@ def _circumstances(proof: Certificate) -> Iterator[Words]:
         )
     elif proof.runs > 1:
         yield Words(f"Each side was run {proof.runs} times.", f"两侧各运行了 {proof.runs} 次。")
+    if proof.equal:
+        for package, where in proof.not_run:
+            yield Words(
+                f"The proof did not run what needs {package} ({where}), which NPUs do not have.",
+                f"证明没有运行需要 {package} 的代码（{where}），NPU 上没有该包。",
+            )
     if proof.equal and proof.cut:
         yield Words(
             "The time limit ended a run before it was done; only the steps that both took are compared.",

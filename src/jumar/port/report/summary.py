@@ -1,16 +1,17 @@
-"""The verdict and the numbers at the top of every report."""
+"""The verdict and the numbers at the top of every report, and the command that would prove the port."""
 
+import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jumar.port.catalogue import SOURCE, Api, State, catalogue, nearest
 from jumar.port.options import Options
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import FileResult, Finding, Severity
-from jumar.port.report import next_command
 from jumar.port.report.decisions import Decision, decisions, places
 from jumar.port.scan import FileKind
 from jumar.port.tree import TreeResult
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from jumar.port.trial_report import TrialReport
 
 _ORDER = {Severity.WORK: 0, Severity.LIMIT: 1, Severity.INFO: 2}
+_TRAINS = lazy_pattern(rb"\.backward\(|\bTrainer\(|\.fit\(")
+_BY_NAME = lazy_pattern(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
+_TEST = lazy_pattern(r"(^|/)(tests?/|test_|conftest)")
+_FROM_ITS_FOLDER = lazy_pattern(rb"sys\.path\.(?:append|insert)\([^)\n]*[\"']\.\.[/\"']")
+"""A script that finds its packages by a path relative to the current folder."""
+_MOST_READ = 40
+_UNKNOWN = ("python", "YOUR_TRAINING_SCRIPT.py")
 
 
 class Code(StrEnum):
@@ -41,26 +49,23 @@ class Conclusion(NamedTuple):
     zh: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRow:
+class ApiRow(NamedTuple):
     """A torch API that the repository uses, and its state on the chosen chip."""
 
     api: Api
-    count: int
+    times: int
     file: str
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What running the port has shown."""
 
     proof: "Certificate | None" = None
     trial: "TrialReport | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """Everything that the reports show."""
 
     name: str
@@ -149,10 +154,10 @@ class Report:
             return ""
         if self.proof is not None:
             is_open = not self.proof.equal
-            return next_command.repeating(self.again, self.proof.command) if is_open else ""
+            return _repeating(self.again, self.proof.command) if is_open else ""
         if self.verdict.code is not Code.PORTED:
             return ""
-        return next_command.proving(self.again, self.root, self.python)
+        return _proving(self.again, self.root, self.python)
 
     @property
     def source_of_states(self) -> str:
@@ -191,10 +196,64 @@ def _inventory(result: TreeResult) -> Iterator[ApiRow]:
     first: dict[str, tuple[str, int]] = {}
     for file in result.results:
         for use in file.uses:
-            counts[use.name] += use.count
+            counts[use.name] += use.times
             first.setdefault(use.name, (file.path, use.line))
     known = catalogue(result.options.torch, result.options.chip)
     for name in sorted(counts):
         api = known.api(name)
         if api.state is not State.NEUTRAL:
             yield ApiRow(api, counts[name], *first[name])
+
+
+def _proving(again: Sequence[str], root: Path, paths: Sequence[str]) -> str:
+    """The words `again`, which made the port, with a proof by the most likely training command."""
+    return _repeating(again, _training(root, paths))
+
+
+def _repeating(again: Sequence[str], command: Sequence[str]) -> str:
+    """The words `again` with a proof by this command."""
+    return shlex.join([*again, "--prove", "--", *command])
+
+
+def _training(root: Path, paths: Sequence[str]) -> Sequence[str]:
+    """A script that trains, or else the tests."""
+    scripts = [path for path in paths if path.endswith(".py") and not _TEST.search(path)]
+    texts = {path: _text(root / path) for path in sorted(scripts, key=_likelihood)[:_MOST_READ]}
+    for is_likely in (_trains_itself, _starts_training):
+        for path, text in texts.items():
+            if is_likely(path, text):
+                return _started(path, text)
+    tests = sorted(path for path in paths if re.search(r"(^|/)test_\w+\.py$", path))
+    if tests:
+        folder = tests[0].partition("/")[0] if "/" in tests[0] else "."
+        return ("python", "-m", "pytest", folder)
+    return _UNKNOWN
+
+
+def _started(path: str, text: bytes) -> Sequence[str]:
+    folder, _, name = path.rpartition("/")
+    if folder and _FROM_ITS_FOLDER.search(text):
+        return ("sh", "-c", f"cd {shlex.quote(folder)} && python {shlex.quote(name)}")
+    return ("python", path)
+
+
+def _likelihood(path: str) -> tuple[bool, int, bool, str]:
+    name = path.rpartition("/")[2]
+    return not _BY_NAME.match(name), path.count("/"), not name.startswith("train"), path
+
+
+def _trains_itself(path: str, text: bytes) -> bool:
+    # A module that only defines things does nothing when it is run; scripts are named for what they do.
+    is_script = b"__main__" in text or _BY_NAME.match(path.rpartition("/")[2]) is not None
+    return is_script and _TRAINS.search(text) is not None
+
+
+def _starts_training(path: str, text: bytes) -> bool:
+    return b"__main__" in text and "train" in path.rpartition("/")[2]
+
+
+def _text(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

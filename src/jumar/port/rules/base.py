@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jumar.port.context import PythonFile
 from jumar.port.records import Proposal, Remark, Words
@@ -10,8 +10,7 @@ from jumar.port.records import Proposal, Remark, Words
 Outcomes = Iterable[Proposal | Remark]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule; a file is checked only if it contains one of the `traces`."""
 
     code: str

@@ -5,12 +5,13 @@ stay."""
 
 import ast
 
-from jumar.port import literals, mocks
+from jumar.port import literals
 from jumar.port.context import PythonFile
 from jumar.port.device_roles import Role
 from jumar.port.environment import FOR_GPUS, on_npus
 from jumar.port.records import Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.rules.jp114_mock import says_no
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -23,7 +24,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if file.options.npu_only:
         yield literals.npu(found, file)
-    elif mocks.says_no(node, file):
+    elif says_no(node, file):
         return
     elif file.is_configuration and not file.options.has_accelerator:
         advice = on_npus(file.text(node).replace("cuda", "npu"))

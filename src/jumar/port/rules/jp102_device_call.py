@@ -8,10 +8,10 @@ import ast
 from jumar.port import literals
 from jumar.port.context import PythonFile
 from jumar.port.literals import Form
-from jumar.port.own_tests import is_test
 from jumar.port.prelude import ACCELERATOR
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.scan import is_test
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:

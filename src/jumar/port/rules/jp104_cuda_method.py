@@ -10,17 +10,18 @@ import re
 from jumar.port import device_roles
 from jumar.port.catalogue import State, catalogue
 from jumar.port.context import PythonFile
-from jumar.port.parsing import OLD_ASYNC
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.source import OLD_ASYNC
 
 _MODULES = ("torch", "numba", "cupy", "jax", "pycuda", "tensorflow")
 _TELLING_LENGTH = 5
 """Shorter names, such as `x` or `net`, reveal nothing about their class."""
 _ANYONES = frozenset({"data", "device", "grad", "is_cuda", "module", "training", "type"})
 """Attributes of tensors and modules that the catalogue of APIs does not list."""
-_INDEX = re.compile(
+_INDEX = lazy_pattern(
     r"(?:^|_)(?:rank|gpu|gpu_?id|gpu_?index|idx|index|i|id|ordinal)\d*$", re.IGNORECASE
 )
 

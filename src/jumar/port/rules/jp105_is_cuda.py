@@ -9,6 +9,7 @@ import re
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import asked_with_package
 from jumar.port.guards import stays
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import TORCH_NPU
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -26,7 +27,7 @@ _NO_PARENTHESES = (
 )
 
 
-_COMPILED = re.compile(
+_COMPILED = lazy_pattern(
     r"\bcpp_extension\b|^\s*from\s+\S*\b_(?:ext|C)\b"
     r"|^\s*(?:from\s+\S+\s+)?import\s.*\b(?:_ext|_C|\w+_(?:cuda|ext))\b",
     re.MULTILINE,

@@ -4,18 +4,18 @@ Portable code accepts either name, so that the CPU and other accelerators keep t
 Comparisons with something that is not a device (`impl == "cuda"`) stay."""
 
 import ast
-import re
 
 from jumar.port import device_roles, literals
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import asked_with_package
 from jumar.port.guards import stays
 from jumar.port.literals import Form
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_CUDA_ONLY = re.compile(r"\bcudnn\.enabled\b|\b(?:flash_attn|xformers|bitsandbytes)\b|bnb\b")
-_OPERATOR = re.compile(r"[ \t]*(?:==|!=|\bnot\s+in\b|\bin\b)[ \t]*")
+_CUDA_ONLY = lazy_pattern(r"\bcudnn\.enabled\b|\b(?:flash_attn|xformers|bitsandbytes)\b|bnb\b")
+_OPERATOR = lazy_pattern(r"[ \t]*(?:==|!=|\bnot\s+in\b|\bin\b)[ \t]*")
 _SMALL = 15
 """Lines of a function that does little more than decide."""
 

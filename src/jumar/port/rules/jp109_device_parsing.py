@@ -41,6 +41,6 @@ RULE = Rule(
     "JP109",
     Words("device name parsing", "设备名解析"),
     (ast.Call,),
-    ("cuda:", "'cuda'", '"cuda"'),
+    (".replace(",),
     check,
 )

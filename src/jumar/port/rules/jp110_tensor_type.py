@@ -4,15 +4,15 @@ As a value or as the string `"torch.cuda.FloatTensor"`; NPUs have no double-prec
 reported (JP702)."""
 
 import ast
-import re
 
 from jumar.port.context import PythonFile
 from jumar.port.npu_api import TENSOR_TYPES
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_TEXT = re.compile(r"torch\.cuda\.(\w+Tensor)")
+_TEXT = lazy_pattern(r"torch\.cuda\.(\w+Tensor)")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -43,6 +43,6 @@ RULE = Rule(
     "JP110",
     Words("tensor type as string", "张量类型字符串"),
     (ast.Constant,),
-    ("torch.cuda.",),
+    ("'torch.cuda.", '"torch.cuda.'),
     check,
 )

@@ -4,9 +4,9 @@ With a GPU requested, it fails; with `accelerator="auto"` or no choice, it silen
 CPU. One that names another accelerator, such as `"cpu"`, is not reported."""
 
 import ast
-import re
 
 from jumar.port.context import PythonFile
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -22,7 +22,7 @@ ACCELERATOR_WORDS = (
         "请安装昇腾 lightning_npu，并使用其 accelerator 与 strategy",
     ),
 )
-_TARGET = re.compile(r"(?:pytorch_lightning|lightning)(?:\.\w+)*\.Trainer")
+_TARGET = lazy_pattern(r"(?:pytorch_lightning|lightning)(?:\.\w+)*\.Trainer")
 _OTHERS = frozenset({"cpu", "npu", "tpu", "mps", "hpu", "ipu"})
 
 

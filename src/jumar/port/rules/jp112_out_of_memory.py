@@ -7,10 +7,11 @@ import ast
 import re
 
 from jumar.port.context import PythonFile
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_MESSAGE = re.compile(r"(?P<of_cuda>CUDA (?:error: )?)out of memory", re.IGNORECASE)
+_MESSAGE = lazy_pattern(r"(?P<of_cuda>CUDA (?:error: )?)out of memory", re.IGNORECASE)
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:

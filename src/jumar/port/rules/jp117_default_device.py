@@ -4,7 +4,7 @@
 name a device, or pass their arguments on, stay."""
 
 import ast
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jumar.port.context import PythonFile
 from jumar.port.prelude import ACCELERATOR, TORCH, TORCH_NPU
@@ -16,8 +16,7 @@ _FOLLOWS_ACCELERATOR = (2, 13)
 _FLEX = "torch.nn.attention.flex_attention"
 
 
-@dataclass(frozen=True, slots=True)
-class _Default:
+class _Default(NamedTuple):
     """The parameter that is "cuda" by default, and its position."""
 
     name: str

@@ -8,6 +8,7 @@ import re
 
 from jumar.port.context import PythonFile
 from jumar.port.npu_api import HISTORY, HISTORY_ARGUMENTS, RENAMED, SAME_NAME, TENSOR_TYPES, way_out
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp206_nvtx_range import is_plain_range
@@ -21,7 +22,7 @@ _OF_OBJECTS = {
 """Members of streams and storages by CUDA's names, and the plug-in's."""
 _MODULES = {"graphs": "graphs"}
 """Modules that the plug-in has, with other names in them."""
-_HOLD_CUDA_STREAMS = re.compile(
+_HOLD_CUDA_STREAMS = lazy_pattern(
     r"^\s*(?:import|from)\s+(?:tensorrt|pycuda|cupy|cuda)\b", re.MULTILINE
 )
 """Packages that take CUDA's streams and are reported themselves."""
@@ -52,7 +53,7 @@ def _attribute(node: ast.Attribute, file: PythonFile) -> Outcomes:
     elif head == "torch.cuda.memory" and member in RENAMED and not is_hint(node, file):
         yield from _report(node, member, file, stays=True)
     elif head == "torch.cuda" and not is_hint(node, file):
-        used = file.parent(node)
+        used = file.parent(node) if member == "nvtx" else None
         if used is None or not is_plain_range(file.parent(used), file):
             yield from _report(node, member, file)
     elif head == "torch._C" and member.startswith("_cuda_"):

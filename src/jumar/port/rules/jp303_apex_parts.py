@@ -6,7 +6,7 @@ import that may fail in the script stays, and so does everything else of apex (J
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from jumar.port.context import PythonFile
 from jumar.port.optional_imports import is_guarded
@@ -15,12 +15,12 @@ from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp600_packages import is_foreign
 
+_NOTHING: dict[str, Any] = {}
 _ANY = object()
 """An argument whose value does not matter because torch does the same without it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """The replacement of one name of apex: `from module import name`, called as `name` + `method`."""
 
     module: str
@@ -28,10 +28,10 @@ class _Part:
     same: frozenset[str]
     """Arguments that both have."""
     method: str = ""
-    dropped: dict[str, object] = field(default_factory=dict[str, object])
+    dropped: dict[str, object] = _NOTHING
     """Arguments that torch does not have, with the value that torch implies."""
-    renamed: dict[str, str] = field(default_factory=dict[str, str])
-    stated: dict[str, str] = field(default_factory=dict[str, str])
+    renamed: dict[str, str] = _NOTHING
+    stated: dict[str, str] = _NOTHING
     """Arguments whose defaults differ, with apex's defaults."""
     positional: int = 2
 

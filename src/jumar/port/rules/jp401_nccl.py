@@ -5,10 +5,10 @@ comparison accepts either, also with `Backend.NCCL`. `"cpu:gloo,cuda:nccl"` chan
 of the colon."""
 
 import ast
-import re
 
 from jumar.port.context import PythonFile
 from jumar.port.environment import FOR_GPUS, on_npus
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import ACCELERATOR, DIST_BACKEND, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -69,7 +69,7 @@ def _is_kind(node: ast.Constant, file: PythonFile) -> bool:
     return "Literal[" in written and not _OTHER_BACKENDS.search(written)
 
 
-_OTHER_BACKENDS = re.compile(r"[\"'](?:gloo|mpi|ucc)[\"']")
+_OTHER_BACKENDS = lazy_pattern(r"[\"'](?:gloo|mpi|ucc)[\"']")
 
 
 def _is_backend(node: ast.Constant, file: PythonFile) -> bool:

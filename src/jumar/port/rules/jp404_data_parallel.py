@@ -6,9 +6,9 @@ defines is reported where it derives from torch's.
 `--distributed` makes the change in a plain training script; `model.module` and the like stay."""
 
 import ast
-import re
 
 from jumar.port.context import PythonFile
+from jumar.port.patterns import lazy_pattern
 from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -26,7 +26,7 @@ _NAMES = frozenset(
         "torch.nn.parallel.parallel_apply.parallel_apply",
     }
 )
-_VARIANT = re.compile(
+_VARIANT = lazy_pattern(
     r"(?!\w*(?:Distributed|Sharded))\w*DataParallel(?:With[A-Z]\w*|Model|Criterion|Wrapper)?"
 )
 """Whole names: `TransformerDataParallelConfig` and `DataParallelStrategy` only speak of it."""

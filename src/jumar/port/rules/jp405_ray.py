@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from jumar.port.context import PythonFile
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import ACCELERATOR
 from jumar.port.records import Kind, Piece, Proposal, Remark, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -23,9 +24,9 @@ _WORDS = (
 _TAKE_RESOURCES = frozenset({"ray.remote", "ray.init"})
 _IDS = "ray.get_gpu_ids"
 _NPU_IDS = 'get_runtime_context().get_accelerator_ids().get("NPU", [])'
-_HOLDS_RESOURCES = re.compile(r"resource|bundle|placement_group", re.IGNORECASE)
-_NPU = re.compile(r"[\"']NPU[\"']")
-_OF_TUNE = re.compile(r"resources_per_(?:trial|worker)|with_resources")
+_HOLDS_RESOURCES = lazy_pattern(r"resource|bundle|placement_group", re.IGNORECASE)
+_NPU = lazy_pattern(r"[\"']NPU[\"']")
+_OF_TUNE = lazy_pattern(r"resources_per_(?:trial|worker)|with_resources")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:

@@ -2,7 +2,7 @@
 
 Only variables with a counterpart, and only through `os` or a copy of its environment. Others
 (`NCCL_*`) are reported as having no effect, and those that Slurm sets for GPUs only
-(`SLURM_GPUS_ON_NODE`) as missing. Hiding all cards (`""`, `"-1"`) stays. A shell command in a string
+(`SLURM_GPUS_ON_NODE`) as missing. Hiding all cards (`""`, `"-1"`) stays and is reported. A shell command in a string
 also gets the counterpart, and `auto` instead of `--nproc_per_node gpu`."""
 
 import ast
@@ -26,6 +26,13 @@ _GETTERS = frozenset({"os.environ.get", "os.getenv"})
 _IN_COMMANDS = (*(f"{name}=" for name in COUNTERPARTS), "--nproc")
 _REMOVERS = frozenset({"os.environ.pop", "os.unsetenv"})
 _SETTERS = frozenset({"os.environ.setdefault", "os.putenv"}) | _REMOVERS
+_HIDES = (
+    Words("This hides GPUs; NPUs stay visible.", "此设置只隐藏 GPU，NPU 仍然可见。"),
+    Words(
+        "to stay on the CPU on NPU machines too, choose the device with an option of the script",
+        "若在 NPU 机器上也要使用 CPU，请通过脚本参数选择设备",
+    ),
+)
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -191,8 +198,10 @@ def _in_dict(node: ast.Constant, holder: ast.Dict, target: str, file: PythonFile
 def _assigned(
     node: ast.Constant, place: ast.Subscript, holder: ast.Assign, target: str, file: PythonFile
 ) -> Outcomes:
-    hides = isinstance(holder.value, ast.Constant) and holder.value.value in ("", "-1")
-    if len(holder.targets) != 1 or hides:
+    if isinstance(holder.value, ast.Constant) and holder.value.value in ("", "-1"):
+        yield file.remark(node, str(node.value), *_HIDES, severity=Severity.INFO, kind=Kind.DEVICE)
+        return
+    if len(holder.targets) != 1:
         return
     _, end = file.span(place)
     text = file.text(place).replace(str(node.value), target)

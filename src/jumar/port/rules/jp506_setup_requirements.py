@@ -4,15 +4,15 @@ Only in scripts that call `setup`, and only strings that are requirements: eleme
 name with a version. Names of the package's own parts are ignored; extras are only notes."""
 
 import ast
-import re
 
 from jumar.port.context import PythonFile
 from jumar.port.distributions import CODE, Tied, tied
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Kind, Words
 from jumar.port.rules.base import Outcomes, Rule
 
 _SETUPS = frozenset({"setuptools.setup", "distutils.core.setup"})
-_REQUIREMENT = re.compile(
+_REQUIREMENT = lazy_pattern(
     r"[A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*(?P<version>(?:[<>=~!]=|[<>])\s*[\w.*+]+.*)?\s*"
 )
 _OWN_PARTS = frozenset({"packages", "py_modules", "ext_modules", "keywords", "classifiers", "name"})

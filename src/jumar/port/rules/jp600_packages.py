@@ -2,15 +2,21 @@
 
 What a file uses of an imported package decides what is reported about it: the optimizers of
 bitsandbytes need another answer than its layers. An import that the script works without is only a
-note. Nothing is changed here: the replacement of a package depends on how it is used (JP303, JP631)."""
+note, or a limit if a class or function of the file fails without it. Nothing is changed here: the replacement of a package depends on how it is used (JP303, JP631)."""
 
 import ast
 from collections.abc import Iterable
 
 from jumar.port.context import PythonFile
-from jumar.port.cuda_packages import PACKAGES, Package
-from jumar.port.optional_imports import is_guarded, runs_without
-from jumar.port.packages import NAMED_FOR_CUDA, imported, of_distribution, package_of
+from jumar.port.optional_imports import is_guarded, needed_by, runs_without
+from jumar.port.packages import (
+    NAMED_FOR_CUDA,
+    PACKAGES,
+    Package,
+    imported,
+    of_distribution,
+    package_of,
+)
 from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -31,12 +37,27 @@ def is_foreign(dotted: str, file: PythonFile) -> bool:
     return file.answers[key]
 
 
-def _remark(place: ast.AST, package: Package, file: PythonFile, *, optional: bool) -> Outcomes:
+def _remark(
+    place: ast.AST,
+    package: Package,
+    file: PythonFile,
+    *,
+    optional: bool,
+    needed_by: tuple[str, ...] = (),
+) -> Outcomes:
     facts = package.facts(file.project.pins.get(package.module.partition(".")[0]))
     if facts is None:
         return
     advice, severity, effort = facts.advice, facts.severity, facts.effort
-    if optional:
+    if optional and needed_by and severity is Severity.WORK:
+        severity, names = Severity.LIMIT, ", ".join(needed_by)
+        advice = Words(
+            f"only {names} needs it here; {advice.en}"
+            if len(needed_by) == 1
+            else f"only {names} need it here; {advice.en}",
+            f"此处仅 {names} 需要该包；{advice.zh}",
+        )
+    elif optional:
         severity, effort = Severity.INFO, Effort.NONE
         advice = Words(
             f"the script runs without it; {advice.en}",
@@ -106,7 +127,13 @@ def _rule(code: str) -> Rule:
             for package, place in _parts_used(node, dotted, file).items():
                 if package.code == code and package not in told:
                     told.add(package)
-                    yield from _remark(place, package, file, optional=runs_without(node, file))
+                    yield from _remark(
+                        place,
+                        package,
+                        file,
+                        optional=runs_without(node, file),
+                        needed_by=needed_by(node, file),
+                    )
 
     names = ", ".join(p.module for p in mine)
     return Rule(

@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 from jumar.port.context import PythonFile
 from jumar.port.optional_imports import is_attempted
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp703_compile import COMPILED
@@ -76,7 +77,7 @@ _SUBMITIT = (
         '请按集群中 NPU 的资源名申请，例如 slurm_gres="npu:8"',
     ),
 )
-_FAISS_GPU = re.compile(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
+_FAISS_GPU = lazy_pattern(r"faiss\.(?:StandardGpuResources|Gpu\w+|index_cpu_to_\w*gpus?\w*)")
 OPTIMISERS = r"paged_\w*adamw?_\d+bit|adamw_bnb_8bit|adamw_8bit|lion_8bit|paged_lion\w*"
 """Names of transformers' optimizers that come from bitsandbytes."""
 _GPUS_OF_SUBMITIT = frozenset({"gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task"})

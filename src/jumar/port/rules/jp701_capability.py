@@ -4,7 +4,6 @@ The same for `major` and `minor` of the device's properties, and for names of NV
 condition that checks for CUDA first (`torch.cuda.is_available() and …`) stays, and is false on NPUs."""
 
 import ast
-import re
 
 from jumar.port.context import PythonFile
 from jumar.port.cuda_questions import (
@@ -14,11 +13,12 @@ from jumar.port.cuda_questions import (
     asks_for_generation,
     cuda_function,
 )
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_CAUGHT = re.compile(r"\b(?:BaseException|Exception|TypeError)\b")
-_CARD = re.compile(r"\b(?:A100|H100|H800|A800|V100|T4|RTX|GeForce|Tesla|NVIDIA)\b")
+_CAUGHT = lazy_pattern(r"\b(?:BaseException|Exception|TypeError)\b")
+_CARD = lazy_pattern(r"\b(?:A100|H100|H800|A800|V100|T4|RTX|GeForce|Tesla|NVIDIA)\b")
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:

@@ -5,14 +5,14 @@ device can make, are not reported. Annotations such as `torch.jit.Final`,
 `@torch.jit.ignore` and `is_scripting` are harmless and not reported."""
 
 import ast
-import re
 
-from jumar.port import scripted
 from jumar.port.context import PythonFile
+from jumar.port.left_alone import names_cuda
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_EXPORT = re.compile(r"(?:^|[/_])(?:export\w*|onnx\w*|torchscript|deploy\w*)(?:[/_.]|$)")
+_EXPORT = lazy_pattern(r"(?:^|[/_])(?:export\w*|onnx\w*|torchscript|deploy\w*)(?:[/_.]|$)")
 _NAMES = frozenset({"torch.jit.script", "torch.jit.trace", "torch.jit.script_method"})
 
 
@@ -24,7 +24,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
         return
     if _is_inspected(node, file):
         return
-    if not file.options.npu_only and scripted.names_cuda(node, file):
+    if not file.options.npu_only and names_cuda(node, file):
         yield file.remark(
             node,
             name,

@@ -8,6 +8,7 @@ import re
 
 from jumar.port.catalogue import State, catalogue, without_kernel
 from jumar.port.context import PythonFile
+from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Effort, Kind, Remark, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
@@ -20,9 +21,9 @@ _ON_HOST = ("torch.is_deterministic", "torch.export.", "torch.onnx.", "torch.fx.
             "torch.distributed.elastic.", "torch.distributed.fsdp.")  # fmt: skip
 """Listed as unsupported, but they run no operator of their own."""
 
-_FLOAT8 = re.compile(r"torch\.(?:float8_\w+|_scaled_mm)")
-_SCRIPT = re.compile(r"^if __name__ ==|^\w+ = \w+\.parse_args\(", re.MULTILINE)
-_DEVICES = re.compile(r"cuda|npu|accelerat|device(?!\s*=\s*[\"']cpu[\"'])", re.IGNORECASE)
+_FLOAT8 = lazy_pattern(r"torch\.(?:float8_\w+|_scaled_mm)")
+_SCRIPT = lazy_pattern(r"^if __name__ ==|^\w+ = \w+\.parse_args\(", re.MULTILINE)
+_DEVICES = lazy_pattern(r"cuda|npu|accelerat|device(?!\s*=\s*[\"']cpu[\"'])", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
 
 

@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from jumar.errors import BadInput
 from jumar.port.context import PythonFile
 from jumar.port.options import OwnRule
+from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import TORCH, importing
 from jumar.port.project import OWN
 from jumar.port.records import Effort, Kind, Piece, Proposal, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
 
-_IN_SOURCE = re.compile(rf"{OWN}(?P<module>.*?)(?:/__init__)?\.py(?:{OWN}|\.)(?P<rest>.+)")
+_IN_SOURCE = lazy_pattern(rf"{OWN}(?P<module>.*?)(?:/__init__)?\.py(?:{OWN}|\.)(?P<rest>.+)")
 """A name that is defined in the repository: `::pkg/ops.py::fast`."""
-_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_DOTTED = lazy_pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 
 def rule(own: OwnRule) -> Rule:

@@ -268,6 +268,9 @@ class Recorder:
         # Evaluation is not compared, so nothing in it needs to be located.
         if self._outputs >= _MOST_OUTPUTS or self._in_backward or not torch.is_grad_enabled():
             return
+        # What is read during a trace becomes part of its graph, with values that never repeat.
+        if torch.jit.is_tracing():
+            return
         found = _first_floats(torch, output)
         if found is None:
             return

@@ -180,6 +180,10 @@ class Watch:
             if profile.keeps:
                 return _keep(index, function, args, kwargs)
             return function(*args, **kwargs)
+        if torch.jit.is_tracing():
+            # A look hides the operator from the trace, which then has results that nothing computed.
+            RECORD.misses_some = True
+            return function(*args, **kwargs)
         number = next_number()
         with _Look(index, inside) as look:
             result = function(*args, **kwargs)
