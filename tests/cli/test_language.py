@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast, get_args, get_origin
 
 import pytest
 from click.testing import CliRunner
@@ -21,7 +21,7 @@ from jumar.client.events import LogChunk
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
-from jumar.words.reasons import catalogue
+from jumar.words.reasons import catalogue, value_name
 
 CHINESE = catalogue("zh")["terminal"]
 # The same in every language.
@@ -53,9 +53,22 @@ def test_every_heading_and_label_has_chinese_words() -> None:
     assert not [
         one for one in vars(staging_text)["_WORDS"].values() if one not in CHINESE | {"": ""}
     ]
-    assert not [
-        field for field in JobSpec.model_fields if field not in {*CHINESE, "nodes", "environment"}
+    assert not [field for field in JobSpec.model_fields if field not in CHINESE]
+
+
+def test_every_choice_in_a_job_file_has_chinese_words() -> None:
+    choices = [
+        (name, choice)
+        for name, field in JobSpec.model_fields.items()
+        for one in (field.annotation, *get_args(field.annotation))
+        if get_origin(one) is Literal
+        for choice in get_args(one)
     ]
+    assert ("ranks", "device") in choices
+    # Ray is a name.
+    unsaid = [one for one in choices if value_name(*one, "zh") == one[1] and one[1] != "ray"]
+    assert unsaid == []
+    assert value_name("ranks", "device", "en") == "device"
 
 
 def test_the_chinese_words_have_the_same_values_and_no_english() -> None:
