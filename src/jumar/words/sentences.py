@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 # Errors may quote anything; a line of ours is short, and names few places.
 _LONGEST = 500
@@ -30,21 +31,43 @@ def table(language: str) -> Mapping[str, str]:
     return {line: words for part in tomllib.loads(text).values() for line, words in part.items()}
 
 
+class _Line(NamedTuple):
+    """A line with values: the words around them, in order, and all of it in English and in the language."""
+
+    pieces: tuple[str, ...]
+    english: str
+    words: str
+
+    def may_be(self, text: str) -> bool:
+        """Whether its words are in the text, which is much quicker to tell than to make an expression of all."""
+        at = 0
+        for piece in self.pieces:
+            at = text.find(piece, at)
+            if at < 0:
+                return False
+            at += len(piece)
+        return True
+
+
 @cache
-def _patterns(language: str) -> tuple[tuple["re.Pattern[str]", str], ...]:
+def _lines(language: str) -> tuple[_Line, ...]:
     """The lines with values, those with the most words of their own first."""
-    made = [(line, words) for line, words in table(language).items() if "{" in line]
-    made.sort(key=lambda one: -len(re.sub(r"\{\w+\}", "", one[0])))
-    return tuple((re.compile(_expression(line)), words) for line, words in made)
+    made = [
+        _Line(tuple(literal for literal, *_ in string.Formatter().parse(line)), line, words)
+        for line, words in table(language).items()
+        if "{" in line
+    ]
+    return tuple(sorted(made, key=lambda one: -sum(map(len, one.pieces))))
 
 
-def _expression(line: str) -> str:
+@cache
+def _expression(line: str) -> "re.Pattern[str]":
     parts: list[str] = []
     for literal, name, _, _ in string.Formatter().parse(line):
         # What somebody typed is quoted, and may be nothing.
         amount = "*" if literal.endswith("'") else "+"
         parts += [re.escape(literal), f"(?P<{name}>.{amount}?)" if name else ""]
-    return "".join(parts)
+    return re.compile("".join(parts))
 
 
 def _line(line: str, language: str) -> str:
@@ -70,8 +93,8 @@ def _known(bare: str, language: str) -> str | None:
     exact = table(language).get(bare)
     if exact is not None:
         return exact.format()
-    for pattern, words in _patterns(language):
-        found = pattern.fullmatch(bare)
+    for line in _lines(language):
+        found = _expression(line.english).fullmatch(bare) if line.may_be(bare) else None
         if found:
-            return words.format(**found.groupdict())
+            return line.words.format(**found.groupdict())
     return None
