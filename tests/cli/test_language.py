@@ -3,7 +3,7 @@
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,15 @@ CHINESE = catalogue("zh")["terminal"]
 NAMES = {"ID": "ID", "RANK": "rank", "CANN": "CANN", "id": "ID"}
 
 
+def _keys(call: ast.Call) -> Sequence[object]:
+    """What is looked up: a text with values stands there as it is, so that it can be found here."""
+    text = call.args[0]
+    choices = [text.body, text.orelse] if isinstance(text, ast.IfExp) else [text]
+    found = [one.value for one in choices if isinstance(one, ast.Constant)]
+    assert found or not call.keywords or ast.unparse(text) == "many", ast.unparse(call)
+    return found
+
+
 def _texts() -> Iterator[tuple[str, str]]:
     """What the commands print in tables and pass to `local`, with the module that does it."""
     for path in Path(next(iter(jumar.cli.__path__))).glob("*.py"):
@@ -36,7 +45,11 @@ def _texts() -> Iterator[tuple[str, str]]:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
             if node.func.id == "local":
-                found = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+                found = _keys(node)
+            elif node.func.id == "labelled" and isinstance(node.args[0], ast.Constant):
+                found = [node.args[0].value]
+            elif node.func.id == "count_text":
+                found = [cast("ast.Constant", one).value for one in node.args[1:]]
             elif node.func.id == "print_table" and isinstance(node.args[0], ast.Tuple):
                 found = [one.value for one in node.args[0].elts if isinstance(one, ast.Constant)]
             elif node.func.id == "print_table" and isinstance(node.args[0], ast.Name):
@@ -74,7 +87,12 @@ def test_every_choice_in_a_job_file_has_chinese_words() -> None:
 def test_the_chinese_words_have_the_same_values_and_no_english() -> None:
     for english, chinese in CHINESE.items():
         assert set(re.findall(r"{\w+}", english)) == set(re.findall(r"{\w+}", chinese)), english
-        left = re.sub(r"{\w+}(/s)?|Ctrl-C|CPU|Slurm|jumar jobs upload", "", chinese)
+        left = re.sub(r"{\w+}(/s)?|source {\w+}/bin/activate|--json", "", chinese)
+        left = re.sub(
+            "Ctrl-C|CPU|Slurm|MB|[NG]PU|jumar jobs upload|wheel|Python|CANN|torch(_npu|vision)?|mindspore",
+            "",
+            left,
+        )
         assert not latin_left(left, {}) or NAMES.get(english) == chinese, chinese
 
 
@@ -119,7 +137,7 @@ def test_what_fits_into_a_segment_is_told_in_chinese(
     assert measure.measure(cast("Client", Measured()), "digits", as_json=False) == 0
     said = capsys.readouterr().out
     assert said.startswith("一段时限内能跑 3 轮\n全部 9 轮需要 3 段\n现在开始，预计 ")
-    assert said.endswith("结束: jumar run --segments 3 …\n")
+    assert said.endswith("结束：jumar run --segments 3 …\n")
 
 
 def test_the_frame_of_the_help_and_wrong_options_are_chinese(
@@ -128,15 +146,15 @@ def test_the_frame_of_the_help_and_wrong_options_are_chinese(
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     assert app.run(["run", "--help"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("用法： jumar run ")
-    assert "\n选项:\n" in said
+    assert said.startswith("用法：jumar run ")
+    assert "\n选项：\n" in said
     assert "显示本说明并退出。" in said
     assert app.run(["--help"]) == 0
     said = capsys.readouterr().out
     assert "补全" in said
     assert "Shell completion" not in said
     assert app.run(["run", "--devise", "cpu", "--", "ls"]) == 2
-    assert capsys.readouterr().err.startswith("错误: 没有选项 --devise，是否想用")
+    assert capsys.readouterr().err.startswith("错误：没有选项 --devise，是否想用")
 
 
 def test_a_port_is_told_in_the_language_of_the_terminal(

@@ -87,7 +87,9 @@ def pages_of(running: Running) -> list[str]:
     running.site.accounts.links.new("root", (job.id,), None)
     admin = running.site.accounts.tokens.user_of(running.token("root"))
     assert admin is not None
-    running.site.hub.repositories.create(admin, "model", "a-model-with-quite-a-long-name-of-its-own")
+    running.site.hub.repositories.create(
+        admin, "model", "a-model-with-quite-a-long-name-of-its-own"
+    )
     repo = "/repos/model/root/a-model-with-quite-a-long-name-of-its-own"
     previews = [f"/jobs/{job.id}/files?{urlencode({'path': name})}" for name in files]
     return [

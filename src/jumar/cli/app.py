@@ -16,7 +16,7 @@ from typing import cast
 import click
 
 from jumar import __version__
-from jumar.cli.output import complain, translated
+from jumar.cli.output import complain, local, translated
 from jumar.errors import JumarError
 from jumar.words import language
 
@@ -171,10 +171,11 @@ class _TheirFormatter(click.HelpFormatter):
     """Help whose frame, which is click's own, is in the language of the terminal too."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        super().write_usage(prog, args, prefix or f"{translated('Usage:')} ")
+        super().write_usage(prog, args, prefix or local("Usage: "))
 
     def write_heading(self, heading: str) -> None:
-        super().write_heading(translated(heading))
+        words = local("{label}:", label=translated(heading))
+        self.write(f"{'':>{self.current_indent}}{words}\n")
 
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2

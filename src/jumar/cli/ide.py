@@ -14,7 +14,7 @@ from jumar.cli.ide_files import (
     pycharm_text,
     vscode_text,
 )
-from jumar.cli.output import note, say
+from jumar.cli.output import local, note, say
 from jumar.errors import BadInput
 from jumar.wholefile import write_whole
 
@@ -119,4 +119,4 @@ def _write(path: Path, text: str) -> None:
         write_whole(path, text)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from error
-    say(f"wrote {path}")
+    say(local("wrote {path}", path=path))

@@ -15,7 +15,7 @@ from jumar.cli import measure as measuring
 from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_array, follow_to_exit_code, tell_queued
 from jumar.cli.job_values import is_given, spec_values, with_local_defaults
-from jumar.cli.output import note, print_json, say
+from jumar.cli.output import local, note, print_json, say
 from jumar.client import Client
 from jumar.errors import BadInput
 
@@ -299,4 +299,5 @@ def _progress(done: int, total: int) -> None:
     if total < _QUIET_BELOW:
         return
     end = "\n" if done == total else ""
-    print(f"\rsending code: {done * 100 // total} %", end=end, file=sys.stderr, flush=True)
+    words = local("sending code: {share} %", share=done * 100 // total)
+    print(f"\r{words}", end=end, file=sys.stderr, flush=True)

@@ -119,7 +119,9 @@ def _facts(job: JobRecord, goes_at: float | None) -> list[tuple[str, str]]:
     found.extend(staging_facts(job))
     found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)
     found.extend(("note", note) for note in job.notes)
-    found.extend((name, _value(name, value)) for name, value in job.spec.items() if _worth(name, value))
+    found.extend(
+        (name, _value(name, value)) for name, value in job.spec.items() if _worth(name, value)
+    )
     found.append(("directory", job.directory))
     if goes_at is not None:
         found.append(("kept until", clock(goes_at)))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from jumar.cli.output import note, print_json, print_table
+from jumar.cli.output import local, note, print_json, print_table, say
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
 
@@ -111,7 +111,8 @@ def command(
     if as_json:
         print_json(results)
         return
-    print(f"{title}: {len(workload.jobs):,} jobs over {days:.1f} days on {cards:,} cards")
+    size = {"jobs": f"{len(workload.jobs):,}", "days": f"{days:.1f}", "cards": f"{cards:,}"}
+    say(local("{title}: {jobs} jobs over {days} days on {cards} cards", title=title, **size))
     print_table(
         _HEADER,
         [

@@ -224,7 +224,9 @@ class _Bucket:
         asked = self._store.endpoint.region
         real = headers.get("x-amz-bucket-region", "") or self._location()
         if not real:
-            return Finding("region", "unknown", f"{asked} is used; the server does not name its own")
+            return Finding(
+                "region", "unknown", f"{asked} is used; the server does not name its own"
+            )
         if real == asked:
             return Finding("region", "ok", real)
         return Finding(
@@ -327,7 +329,9 @@ def _dns(host: str, *, is_proxy: bool) -> Iterator[Finding]:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         fix = "is the address or the region right (jumar login obs), and does DNS work?"
-        yield Finding("dns", "fail", f"{whose}{host} does not resolve: {error.strerror or error}", fix)
+        yield Finding(
+            "dns", "fail", f"{whose}{host} does not resolve: {error.strerror or error}", fix
+        )
         return
     addresses = list(dict.fromkeys(str(row[4][0]) for row in found))
     shown = ", ".join(addresses[:3]) + (" …" if len(addresses) > 3 else "")
