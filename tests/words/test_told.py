@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
+from unicodedata import east_asian_width
 
 import click
+import pytest
 
 import jumar
-from jumar.cli.app import root
+from jumar.cli.app import root, run
 from jumar.words.sentences import spoken
 
 SOURCE = Path(jumar.__file__).parent
@@ -55,7 +57,9 @@ def _texts(node: ast.expr) -> Iterator[str]:
 
 def _set(node: ast.AST) -> Iterator[ast.expr]:
     """What is given the name of a sentence: `fix = "install it"`, `text="it fits"`."""
-    if (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in SAID) or (isinstance(node, ast.keyword) and node.arg in SAID):
+    if (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in SAID) or (
+        isinstance(node, ast.keyword) and node.arg in SAID
+    ):
         yield node.value
 
 
@@ -98,8 +102,9 @@ def test_the_report_of_a_trial_has_chinese_words_for_all_it_says() -> None:
     """It is written where jumar's tables are not."""
     folder = SOURCE / "inject/sim_path/torch_npu/_sim"
     words = ast.parse((folder / "report_words.py").read_text("utf-8"))
-    tables = [ast.literal_eval(node.value) for node in words.body if isinstance(node, ast.Assign)]
-    chinese = next(table for table in tables if isinstance(table, dict))
+    tables = [node.value for node in words.body if isinstance(node, ast.Assign)]
+    table = next(one for one in tables if isinstance(one, ast.Dict))
+    chinese = cast("dict[str, str]", ast.literal_eval(table))
     said = {
         text
         for node in ast.walk(ast.parse((folder / "report.py").read_text("utf-8")))
@@ -107,7 +112,7 @@ def test_the_report_of_a_trial_has_chinese_words_for_all_it_says() -> None:
         for text in _texts(node.args[0])
     }
     assert len(said) > 10
-    assert said <= set(cast("dict[str, str]", chinese))
+    assert said <= set(chinese)
 
 
 def test_no_command_prints_a_sentence_past_the_tables() -> None:
@@ -122,6 +127,51 @@ def test_no_command_prints_a_sentence_past_the_tables() -> None:
         if SENTENCE.search(text) and not text.startswith("jumar ")
     ]
     assert found == []
+
+
+def _pages(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+    """The help of a command and of all below it, as a person sees it."""
+    context = command.context_class(command, info_name=name, terminal_width=400)
+    yield name, command.get_help(context)
+    if isinstance(command, click.Group):
+        for one in command.list_commands(context):
+            below = command.get_command(context, one)
+            assert below is not None
+            yield from _pages(below, f"{name} {one}")
+
+
+def test_every_page_of_the_help_is_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    pages = dict(_pages(root, "jumar"))
+    # Its own is put into words where it is run.
+    del pages["jumar"]
+    assert len(pages) > 120
+    # Commands to type are the same in every language.
+    english = [
+        (name, line)
+        for name, page in pages.items()
+        for line in page.splitlines()
+        if re.search(r"[a-z]{2} [a-z]{2,} [a-z]{2}", line)
+        and not re.search("[\u4e00-\u9fff]", line)
+        and not re.match(r" +(jumar|sudo|ssh|git|cat|dmesg|eval|pip) |.*(--|&&| jumar )", line)
+    ]
+    assert english == []
+    assert not [name for name, page in pages.items() if re.search("default: |Examples?:", page)]
+
+
+def test_help_is_as_wide_as_the_terminal_in_chinese_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (["logs"], ["backup"], ["run"]):
+        assert run([*words, "--help"]) == 0
+        said = capsys.readouterr().out
+        lines = [line for line in said.splitlines() if not line.startswith("    jumar ")]
+        widths = {
+            sum(2 if east_asian_width(one) in "WF" else 1 for one in line): line for line in lines
+        }
+        assert max(widths) <= 80, widths[max(widths)]
 
 
 def _exists(words: list[str]) -> bool:

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import cleandoc
 from typing import cast
+from unicodedata import east_asian_width
 
 import click
 
@@ -180,7 +182,28 @@ class _TheirFormatter(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        super().write_dl([(name, translated(text)) for name, text in rows], col_max, col_spacing)
+        rows = [(name, _measured(_default_in_their_words(translated(text)))) for name, text in rows]
+        super().write_dl(rows, col_max, col_spacing)
+
+    def write_text(self, text: str) -> None:
+        super().write_text(_measured(text))
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(_SECOND_COLUMN, ""))
+
+
+_SECOND_COLUMN = "\0"
+
+
+def _measured(text: str) -> str:
+    """The text with a mark behind each character that takes two columns: click counts characters."""
+    return "".join(one + _SECOND_COLUMN * (east_asian_width(one) in "WF") for one in text)
+
+
+def _default_in_their_words(text: str) -> str:
+    """What click itself puts behind the words for an option."""
+    found = re.fullmatch(r"(.*\[(?:.*; )?)default: (.*\])", text, re.DOTALL)
+    return found[1] + local("default: ") + found[2] if found else text
 
 
 class _TheirContext(click.Context):
@@ -193,13 +216,22 @@ def _in_their_words(command: click.Command) -> click.Command:
         return command
     # A copy: the module's own is used by others.
     command = copy(command)
-    command.help = translated(command.help or "")
+    command.help = _help_in_their_words(command.help or "")
     command.epilog = translated(command.epilog or "")
     command.context_class = _TheirContext
     command.params = [_option_in_their_words(one) for one in command.params]
     if isinstance(command, click.Group):
         command.commands = {n: _in_their_words(one) for n, one in command.commands.items()}
     return command
+
+
+def _help_in_their_words(text: str) -> str:
+    """Paragraph by paragraph: click fills their lines anew, but for those that a backspace marks."""
+    paragraphs = [
+        part if part.startswith("\b") else " ".join(part.split())
+        for part in cleandoc(text).split("\n\n")
+    ]
+    return translated("\n\n".join(paragraphs))
 
 
 def _option_in_their_words(one: click.Parameter) -> click.Parameter:
