@@ -56,7 +56,7 @@ def _copying(function: Any) -> Any:
         click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip these."),
         click.option("--include", multiple=True, metavar="PATTERN", help="Copy only these."),
         click.option(
-            "--workers", default=128, type=click.IntRange(1, 256), help="At most so many at a time."
+            "--workers", default=128, type=click.IntRange(1, 256), help="Most copies at a time."
         ),
     ):
         function = option(function)

@@ -39,7 +39,7 @@ _device = click.option(
     default="npu:1",
     show_default=True,
     shell_complete=completing.devices,
-    help="What jobs ask for that are submitted from the IDE.",
+    help="Devices of jobs that are submitted from the IDE.",
 )
 _project = click.option(
     "--project",

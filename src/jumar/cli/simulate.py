@@ -31,7 +31,7 @@ _HEADER = ("POLICY", "MEAN WAIT", "MEDIAN", "95%", "LONGEST", "IN USE", "FAIRNES
     "--preemptible", type=click.FloatRange(0, 1), default=0.0, help="Part of preemptible jobs."
 )
 @click.option("--save-every", default="15m", help="Time between the checkpoints of a job.")
-@click.option("--seed", type=int, default=1, help="For all that is drawn by chance.")
+@click.option("--seed", type=int, default=1, help="Seed for everything random.")
 @click.option("--plot", "svg", type=click.Path(path_type=Path), help="Write a plot to this SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times in seconds.")
 def command(

@@ -19,7 +19,7 @@ from jumar.words.reasons import phrase
 @click.argument("what", metavar="JOB|LOG", nargs=-1, required=True, shell_complete=completing.jobs)
 @click.option("--json", "as_json", is_flag=True, help="Print all that was found, as JSON.")
 def command(what: Sequence[str], as_json: bool) -> None:
-    """Say why a job failed, by its logs.
+    """Explain from the logs why a job failed.
 
     JOB is an id, the first letters of one, a name, or USER/NAME. LOG is a file, a folder with logs, or -
     for standard input; several are read together, so give the logs of all ranks, CANN's plog and the
