@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ import jumar.cli
 from jumar.cli import app, jobs, measure, output, show, staging_text
 from jumar.client import Client
 from jumar.client.events import LogChunk
+from jumar.host.env.verify import Outcome
+from jumar.host.fit import Fit
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
@@ -84,6 +87,37 @@ def test_every_choice_in_a_job_file_has_chinese_words() -> None:
     assert value_name("ranks", "device", "en") == "device"
 
 
+def test_verdicts_of_environments_have_chinese_words() -> None:
+    assert not [one for one in (*Fit, *Outcome, "error", "warning") if one not in CHINESE]
+
+
+def test_spans_have_the_units_of_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert (output.span(0.5, 5400), output.ago(10, 100)) == ("1h30m", "1m30s ago")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert (output.span(0.5, 5400), output.ago(10, 100)) == ("1 小时 30 分", "1 分 30 秒前")
+    assert output.span(0.5, 0.6) == "0 秒"
+
+
+def test_what_is_copied_is_told_in_chinese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from/a.txt").write_text("a")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert app.run(["data", "push", str(tmp_path / "from"), str(tmp_path / "to")]) == 0
+    assert capsys.readouterr().out.startswith("已复制 1 个文件（1 B），跳过 0 个未变化的文件，")
+    assert app.run(["data", "du", str(tmp_path / "to")]) == 0
+    assert capsys.readouterr().out == "1 个文件，共 1 B\n"
+    assert app.run(["data", "doctor", str(tmp_path / "nothing")]) == 1
+    said = capsys.readouterr().out
+    assert said.splitlines()[0].startswith("失败  reachable：")
+    assert "处理：" in said
+    # Programs read the same in every language.
+    assert app.run(["data", "du", "--json", str(tmp_path / "to")]) == 0
+    assert json.loads(capsys.readouterr().out) == {"files": 1, "bytes": 1}
+
+
 def test_the_chinese_words_have_the_same_values_and_no_english() -> None:
     for english, chinese in CHINESE.items():
         assert set(re.findall(r"{\w+}", english)) == set(re.findall(r"{\w+}", chinese)), english
@@ -115,7 +149,7 @@ def test_a_list_and_a_job_have_chinese_headings_in_a_chinese_terminal(
     assert not [label for label in labels if label != "ID" and latin_left(label, {})]
     columns = {output.clip(line, 12).rstrip("…") for line in said["jumar.cli.show C.UTF-8"]}
     assert len(columns) == len(labels)
-    assert re.search(r"\d+d.* 前  ", said["jumar.cli.jobs zh_CN.UTF-8"][1])
+    assert re.search(r"\d+ 天.*前  ", said["jumar.cli.jobs zh_CN.UTF-8"][1])
 
 
 class Measured:

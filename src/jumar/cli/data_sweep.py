@@ -5,11 +5,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.output import complain, count_text, local, note, print_json, print_table, visible
+from jumar.cli.output import (
+    complain,
+    count_text,
+    local,
+    note,
+    print_json,
+    print_table,
+    span_text,
+    visible,
+)
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
 from jumar.spec.amounts import bytes_text
-from jumar.spec.duration import format_duration
 
 if TYPE_CHECKING:
     from jumar.store.sweep import Unfinished
@@ -76,7 +84,7 @@ def _show(found: "tuple[Unfinished, ...]") -> None:
     rows = [
         (
             "?" if one.bytes is None else bytes_text(one.bytes),
-            format_duration(one.age_s),
+            span_text(one.age_s),
             visible(one.key),
         )
         for one in found[:_MOST_SHOWN]

@@ -254,7 +254,15 @@ def _rough(seconds: float) -> str:
         if whole >= unit_s:
             whole -= whole % keep_s
             break
-    return format_duration(whole)
+    return span_text(whole)
+
+
+def span_text(whole_s: int) -> str:
+    """`1h30m` in the language of the terminal."""
+    text = format_duration(whole_s)
+    if language() == "en":
+        return text
+    return " ".join(f"{count} {local(unit)}" for count, unit in re.findall(r"(\d+)([dhms])", text))
 
 
 def padded(text: str, width: int) -> str:

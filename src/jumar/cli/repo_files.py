@@ -6,7 +6,7 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.connect import connected
-from jumar.cli.output import local, note, print_json, readable_line
+from jumar.cli.output import labelled, note, print_json, readable_line, say
 from jumar.cli.repo_options import AS_JSON, KIND, KINDS, named
 from jumar.client import Client, downloaded
 from jumar.errors import BadInput, NotFound
@@ -121,7 +121,7 @@ def gc(as_json: bool) -> None:
         ("deleted folders of removed jobs", found.checkouts),
         ("repositories that cannot be read", found.skipped),
     ):
-        print(f"{local(word)}: {value}")
+        say(labelled(word, str(value)))
 
 
 def _made(client: Client, kind: str, name: str, private: bool) -> RepoRecord:

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.cli.output import local, note, padded, print_json, print_table, say, translated
-from jumar.spec.duration import format_duration
+from jumar.cli.output import (
+    local,
+    note,
+    padded,
+    print_json,
+    print_table,
+    say,
+    span_text,
+    translated,
+)
 
 if TYPE_CHECKING:
     from jumar.selftest.run import Audience, Progress, Report
@@ -154,7 +162,7 @@ def _tell(report: "Report") -> None:
     for label, text in (
         ("jobs", local("{jobs} in {attempts} attempts: {states}", **jobs)),
         ("faults", local("{faults}, seed {seed}", **faults)),
-        ("time", format_duration(max(1, round(report.seconds)))),
+        ("time", span_text(max(1, round(report.seconds)))),
         *(("note", translated(words)) for words in report.notes),
     ):
         print(f"{padded(local(label), 9)} {text}")

@@ -73,7 +73,7 @@ def _print(job: JobRecord, goes_at: float | None) -> None:
         say(f"{padded(local(name), 12)} {value}")
     tail = _last_lines(job)
     if tail:
-        say(f"{local('last lines')}:\n{tail}")
+        say(f"{local('{label}:', label=local('last lines'))}\n{tail}")
 
 
 def _draw(job: JobRecord, goes_at: float | None) -> None:

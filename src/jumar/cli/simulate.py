@@ -77,7 +77,7 @@ def command(
     cards = nodes * cards_per_node
     notes: list[str] = []
     if trace is None:
-        title = f"a generated week at load {load:g}, seed {seed}"
+        title = local("a generated week at load {load}, seed {seed}", load=f"{load:g}", seed=seed)
         found = lab_week(jobs, cards, load=load, seed=seed)
     else:
         read = read_trace(trace)

@@ -8,7 +8,7 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.connect import connected
-from jumar.cli.output import local, print_json, readable_line, say
+from jumar.cli.output import labelled, local, print_json, readable_line, say
 from jumar.errors import BadInput
 from jumar.spec.verdicts import CONSEQUENCE, Evidence, Verdict
 from jumar.words import language
@@ -68,7 +68,8 @@ def _print(verdict: Verdict) -> None:
     from jumar.why.knowledge import texts
 
     whose = texts(spoken)["whose"][verdict.whose]
-    say(f"{whose}: {readable_line(verdict.what[spoken])}")
+    what = readable_line(verdict.what[spoken])
+    say(local("{label}: {text}", label=whose, text=what))
     where: list[str] = []
     if verdict.rank is not None:
         where.append(phrase(spoken, "who", "rank", rank=verdict.rank).strip())
@@ -78,10 +79,10 @@ def _print(verdict: Verdict) -> None:
         say(f"  {', '.join(where)}")
     for one in verdict.evidence:
         say(f"  {_line(one)}")
-    label = local("look next") if verdict.kind == CONSEQUENCE else local("remedy")
-    say(f"{label}: {verdict.remedy[spoken]}")
+    label = "look next" if verdict.kind == CONSEQUENCE else "remedy"
+    say(labelled(label, verdict.remedy[spoken]))
     if verdict.followed:
-        say(f"{local('also in the logs')}:")
+        say(local("{label}:", label=local("also in the logs")))
         for one in verdict.followed:
             say(f"  {_line(one)}")
 
