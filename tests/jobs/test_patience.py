@@ -138,7 +138,7 @@ class Away(MemoryEngine):
     def start(self, attempt: Attempt) -> None:
         self.tries += 1
         if not self.answers:
-            raise EngineFailed("the root helper does not answer: Connection refused")
+            raise EngineFailed("root's program does not answer: Connection refused")
         super().start(attempt)
 
     def kill(self, attempt: Attempt) -> None:

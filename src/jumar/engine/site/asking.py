@@ -66,7 +66,7 @@ class Root:
             yield _understood(data), found
         except OSError as error:
             raise EngineFailed(
-                f"the root helper does not answer: {error}", hint="see: jumar site status"
+                f"root's program does not answer: {error}", hint="see: jumar site status"
             ) from error
         finally:
             for descriptor in found:
