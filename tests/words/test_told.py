@@ -26,7 +26,7 @@ TOLD = {"note", "tell", "translated"}
 FOUND = {"Finding", "Result"}
 """What is found on a machine or in a store: its name, a verdict, what was seen, what mends it."""
 SAID = {"seen", "fix", "text", "notes", "why", "said"}
-SENTENCE = re.compile("[a-z]{2} [a-z]{2}")
+SENTENCE = re.compile(r"[a-z]{2} [a-z]{2}|\b[a-z]{2,} .*\b[a-z]{2,}[ ,;:].*[ ,;:][a-z]{2,}\b")
 ERRORS = re.compile(
     r"BadInput|Conflict|SubmitRefused|\w*NotFound|Not\w+|\w+Unusable|\w+Unreachable"
 )
