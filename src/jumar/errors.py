@@ -93,7 +93,7 @@ class JobFileNotFound(NotFound, code="file-not-found"):
 
 
 class SessionNotFound(NotFound, code="session-not-found"):
-    """The command in the job has ended, or somebody else runs it."""
+    """The command in the job has ended, or belongs to somebody else."""
 
 
 class CodeNotFound(NotFound, code="code-not-found"):
@@ -197,7 +197,7 @@ class HomeHeld(HomeUnusable, code="home-in-use"):
 
 
 class ServerFailed(JumarError, code="internal-error", status=500):
-    """The server failed; its log says more."""
+    """The server hit an internal error; see its log."""
 
 
 class StoreFailed(JumarError, code="store-failed", status=502):

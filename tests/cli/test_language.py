@@ -2,12 +2,13 @@
 
 import ast
 import importlib
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast, get_args, get_origin
 
 import pytest
 from click.testing import CliRunner
@@ -18,14 +19,25 @@ import jumar.cli
 from jumar.cli import app, jobs, measure, output, show, staging_text
 from jumar.client import Client
 from jumar.client.events import LogChunk
+from jumar.host.env.verify import Outcome
+from jumar.host.fit import Fit
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
-from jumar.words.reasons import catalogue
+from jumar.words.reasons import catalogue, value_name
 
 CHINESE = catalogue("zh")["terminal"]
 # The same in every language.
 NAMES = {"ID": "ID", "RANK": "rank", "CANN": "CANN", "id": "ID"}
+
+
+def _keys(call: ast.Call) -> Sequence[object]:
+    """What is looked up: a text with values stands there as it is, so that it can be found here."""
+    text = call.args[0]
+    choices = [text.body, text.orelse] if isinstance(text, ast.IfExp) else [text]
+    found = [one.value for one in choices if isinstance(one, ast.Constant)]
+    assert found or not call.keywords or ast.unparse(text) == "many", ast.unparse(call)
+    return found
 
 
 def _texts() -> Iterator[tuple[str, str]]:
@@ -36,7 +48,11 @@ def _texts() -> Iterator[tuple[str, str]]:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
             if node.func.id == "local":
-                found = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+                found = _keys(node)
+            elif node.func.id == "labelled" and isinstance(node.args[0], ast.Constant):
+                found = [node.args[0].value]
+            elif node.func.id == "count_text":
+                found = [cast("ast.Constant", one).value for one in node.args[1:]]
             elif node.func.id == "print_table" and isinstance(node.args[0], ast.Tuple):
                 found = [one.value for one in node.args[0].elts if isinstance(one, ast.Constant)]
             elif node.func.id == "print_table" and isinstance(node.args[0], ast.Name):
@@ -53,15 +69,64 @@ def test_every_heading_and_label_has_chinese_words() -> None:
     assert not [
         one for one in vars(staging_text)["_WORDS"].values() if one not in CHINESE | {"": ""}
     ]
-    assert not [
-        field for field in JobSpec.model_fields if field not in {*CHINESE, "nodes", "environment"}
+    assert not [field for field in JobSpec.model_fields if field not in CHINESE]
+
+
+def test_every_choice_in_a_job_file_has_chinese_words() -> None:
+    choices = [
+        (name, choice)
+        for name, field in JobSpec.model_fields.items()
+        for one in (field.annotation, *get_args(field.annotation))
+        if get_origin(one) is Literal
+        for choice in get_args(one)
     ]
+    assert ("ranks", "device") in choices
+    # Ray is a name.
+    unsaid = [one for one in choices if value_name(*one, "zh") == one[1] and one[1] != "ray"]
+    assert unsaid == []
+    assert value_name("ranks", "device", "en") == "device"
+
+
+def test_verdicts_of_environments_have_chinese_words() -> None:
+    assert not [one for one in (*Fit, *Outcome, "error", "warning") if one not in CHINESE]
+
+
+def test_spans_have_the_units_of_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert (output.span(0.5, 5400), output.ago(10, 100)) == ("1h30m", "1m30s ago")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert (output.span(0.5, 5400), output.ago(10, 100)) == ("1 小时 30 分", "1 分 30 秒前")
+    assert output.span(0.5, 0.6) == "0 秒"
+
+
+def test_what_is_copied_is_told_in_chinese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from/a.txt").write_text("a")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert app.run(["data", "push", str(tmp_path / "from"), str(tmp_path / "to")]) == 0
+    assert capsys.readouterr().out.startswith("已复制 1 个文件（1 B），跳过 0 个未变化的文件，")
+    assert app.run(["data", "du", str(tmp_path / "to")]) == 0
+    assert capsys.readouterr().out == "1 个文件，共 1 B\n"
+    assert app.run(["data", "doctor", str(tmp_path / "nothing")]) == 1
+    said = capsys.readouterr().out
+    assert said.splitlines()[0].startswith("失败  reachable：")
+    assert "处理：" in said
+    # Programs read the same in every language.
+    assert app.run(["data", "du", "--json", str(tmp_path / "to")]) == 0
+    assert json.loads(capsys.readouterr().out) == {"files": 1, "bytes": 1}
 
 
 def test_the_chinese_words_have_the_same_values_and_no_english() -> None:
     for english, chinese in CHINESE.items():
         assert set(re.findall(r"{\w+}", english)) == set(re.findall(r"{\w+}", chinese)), english
-        left = re.sub(r"{\w+}(/s)?|Ctrl-C|CPU|Slurm|jumar jobs upload", "", chinese)
+        left = re.sub(r"{\w+}(/s)?|source {\w+}/bin/activate|--json", "", chinese)
+        left = re.sub(
+            "Ctrl-C|CPU|Slurm|MB|[NG]PU|jumar jobs upload|wheel|Python|CANN|torch(_npu|vision)?|mindspore",
+            "",
+            left,
+        )
         assert not latin_left(left, {}) or NAMES.get(english) == chinese, chinese
 
 
@@ -84,7 +149,7 @@ def test_a_list_and_a_job_have_chinese_headings_in_a_chinese_terminal(
     assert not [label for label in labels if label != "ID" and latin_left(label, {})]
     columns = {output.clip(line, 12).rstrip("…") for line in said["jumar.cli.show C.UTF-8"]}
     assert len(columns) == len(labels)
-    assert re.search(r"\d+d.* 前  ", said["jumar.cli.jobs zh_CN.UTF-8"][1])
+    assert re.search(r"\d+ 天.*前  ", said["jumar.cli.jobs zh_CN.UTF-8"][1])
 
 
 class Measured:
@@ -106,7 +171,7 @@ def test_what_fits_into_a_segment_is_told_in_chinese(
     assert measure.measure(cast("Client", Measured()), "digits", as_json=False) == 0
     said = capsys.readouterr().out
     assert said.startswith("一段时限内能跑 3 轮\n全部 9 轮需要 3 段\n现在开始，预计 ")
-    assert said.endswith("结束: jumar run --segments 3 …\n")
+    assert said.endswith("结束：jumar run --segments 3 …\n")
 
 
 def test_the_frame_of_the_help_and_wrong_options_are_chinese(
@@ -115,15 +180,15 @@ def test_the_frame_of_the_help_and_wrong_options_are_chinese(
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     assert app.run(["run", "--help"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("用法： jumar run ")
-    assert "\n选项:\n" in said
+    assert said.startswith("用法：jumar run ")
+    assert "\n选项：\n" in said
     assert "显示本说明并退出。" in said
     assert app.run(["--help"]) == 0
     said = capsys.readouterr().out
     assert "补全" in said
     assert "Shell completion" not in said
     assert app.run(["run", "--devise", "cpu", "--", "ls"]) == 2
-    assert capsys.readouterr().err.startswith("错误: 没有选项 --devise，是否想用")
+    assert capsys.readouterr().err.startswith("错误：没有选项 --devise，是否想用")
 
 
 def test_a_port_is_told_in_the_language_of_the_terminal(

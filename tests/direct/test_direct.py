@@ -75,7 +75,7 @@ def test_run_jobs_show_logs_and_stop_without_a_server(person: Person) -> None:
     person("stop", job[:6])
     ended = person.wait(job, "stopped")
     assert ended["cause"] == "stopped"
-    assert "this needs a server" in person("users", rc=2)
+    assert "this needs a jumar server" in person("users", rc=2)
     assert not (person.home / ".jumar/jumar.db").exists()
     left = process.with_environment({"JUMAR_HOME": str(person.home / ".jumar")})
     assert [stat.pid for stat in left if stat.pid != os.getpid()] == []

@@ -20,7 +20,8 @@ MARK = "<!-- Below: written by python tests/docs/cli_page.py --write -->\n"
 
 
 def help_of(name: str, command: click.Command, parent: click.Context) -> str:
-    with click.Context(command, info_name=name, parent=parent, terminal_width=100) as context:
+    shown = command.context_class(command, info_name=name, parent=parent, terminal_width=100)
+    with shown as context:
         path = context.command_path
         text = f"\n## {path}\n\n```text\n{command.get_help(context)}\n```\n"
         if isinstance(command, click.Group):

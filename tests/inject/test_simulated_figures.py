@@ -101,3 +101,14 @@ def test_a_full_host_is_not_called_a_full_npu(simulated: Run) -> None:
     assert "OutOfMemoryError: The host of the simulated NPUs is out of memory." in done.stderr
     assert "Tried to allocate 128.00 MiB" in done.stderr
     assert "NPU out of memory" not in done.stderr
+
+
+def test_the_report_is_chinese_in_a_chinese_terminal(simulated: Run) -> None:
+    source = "import torch, torch_npu\nx = torch.ones(2).npu()\nx.sum().item()\n"
+    done = simulated(source, LC_ALL="zh_CN.UTF-8")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("== 模拟 NPU 试运行：")
+    assert "主机等待设备的位置：\n  1 次           item  script.py:3" in done.stderr
+    # Names of operators, chips, types and files are the same everywhere.
+    assert "times" not in done.stderr
+    assert "operators" not in done.stderr

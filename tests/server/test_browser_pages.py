@@ -85,13 +85,19 @@ def pages_of(running: Running) -> list[str]:
     running.finish(failed.id, AttemptState.FAILED, exit_code=1, reason=EVIL, tail=EVIL)
     waits = running.submit("root", name="waits", device="sim:8")
     running.site.accounts.links.new("root", (job.id,), None)
+    admin = running.site.accounts.tokens.user_of(running.token("root"))
+    assert admin is not None
+    running.site.hub.repositories.create(
+        admin, "model", "a-model-with-quite-a-long-name-of-its-own"
+    )
+    repo = "/repos/model/root/a-model-with-quite-a-long-name-of-its-own"
     previews = [f"/jobs/{job.id}/files?{urlencode({'path': name})}" for name in files]
     return [
         *("/", "/jobs", "/jobs?state=lost", "/submit", "/compare", f"/compare?job={job.id}"),
         f"/compare?job={job.id}&job={failed.id}",
         *(f"/jobs/{job.id}", f"/jobs/{failed.id}", f"/jobs/{waits.id}", f"/submit?from={job.id}"),
         *(f"/jobs/{job.id}/files", *previews),
-        *("/alerts", "/account", "/links", "/repos", f"/evaluation?job={job.id}"),
+        *("/alerts", "/account", "/links", "/repos", repo, f"/evaluation?job={job.id}"),
         *(
             "/admin/users",
             "/admin/users/bob",
@@ -131,6 +137,25 @@ def test_every_page_fits_is_usable_by_everybody_and_runs_nothing_that_others_wro
             if bad or wide > 390 or made:
                 found[f"{path} {language} {scheme}"] = (wide, made, bad)
     assert found == {}
+
+
+def test_what_differs_between_jobs_is_readable_in_the_language_of_the_page(
+    running: Running, page: Page
+) -> None:
+    seed = {"SEED_OF_THE_WHOLE_RUN": "1"}
+    one = running.running_job(name="one", environment=seed)
+    other = running.running_job(name="other", device="sim:2", ranks="device", type="distributed")
+    running.log_path(one.id).write_text("step 1 loss 0.5\nstep 2 loss 0.4\n")
+    page.goto(f"{running.url}/compare?job={one.id}&job={other.id}&lang=zh")
+    table = page.locator("table.facing", has=page.get_by_role("cell", name="进程数"))
+    expect(table.get_by_role("cell", name="每设备一个")).to_be_visible()
+    expect(table.get_by_role("cell", name="分布式")).to_be_visible()
+    expect(page.locator("#parallel svg")).to_be_hidden()
+    label = table.get_by_role("cell", name="环境变量.SEED_OF_THE_WHOLE_RUN").bounding_box()
+    assert label is not None
+    assert label["height"] < 60, "not one character under the other"
+    page.goto(f"{running.url}/evaluation?job={one.id}&lang=zh")
+    expect(page.get_by_role("cell", name="第 2 步", exact=True)).to_be_visible()
 
 
 def test_the_first_view_is_small(running: Running, context: BrowserContext) -> None:

@@ -99,7 +99,7 @@ def test_several_jobs_are_stopped_at_once_and_ticks_outlive_news(
     expect(page.locator(f"#row-{newest.id}")).to_be_visible()
     expect(page.get_by_label("Select queued-0")).to_be_checked()
     page.get_by_role("button", name="Stop selected 2").click()
-    expect(page.get_by_role("heading", name="Stop 2 jobs?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Stop the selected jobs (2)?")).to_be_visible()
     page.locator("#confirm button[value=yes]").click()
     for job in jobs[:2]:
         expect(page.locator(f"#row-{job.id} .state")).to_have_text("Stopped")

@@ -46,8 +46,8 @@ def test_a_server_that_is_well(home: Path, moto_credential: Credential) -> None:
     s3.put("lab", "for the rate", bytes(300_000), 300_000)
     found = look(moto_credential, home, write=True)
     assert [one for one in found.values() if one.verdict == "fail"] == []
-    assert "the key may list" in found["answer"].seen
-    assert found["list"].seen == "version 2 of listings"
+    assert "the key can list" in found["answer"].seen
+    assert found["list"].seen == "listing API version 2"
     assert found["style"].seen == "the bucket is named in the path"
     assert found["write"].verdict == found["clock"].verdict == found["rate"].verdict == "ok"
     assert [one.key for one in s3.page("lab", "jumar-data-doctor").objects] == []
@@ -56,7 +56,7 @@ def test_a_server_that_is_well(home: Path, moto_credential: Credential) -> None:
 def test_version_1_and_no_objects(home: Path) -> None:
     with speaking(Dialect("1")) as dialect:
         found = look(dialect.credential, home)
-        assert found["list"].seen == "version 1 of listings"
+        assert found["list"].seen == "listing API version 1"
         assert (found["rate"].verdict, found["rate"].fix) == ("unknown", "run it with --write")
         assert not any(line.startswith(("PUT", "DELETE", "POST")) for line in dialect.asked)
         assert look(dialect.credential, home, write=True)["rate"].verdict in ("ok", "warn")

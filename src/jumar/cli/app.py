@@ -11,12 +11,14 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import cleandoc
 from typing import cast
+from unicodedata import east_asian_width
 
 import click
 
 from jumar import __version__
-from jumar.cli.output import complain, language, translated
+from jumar.cli.output import complain, language, local, translated
 from jumar.errors import JumarError
 
 
@@ -42,10 +44,10 @@ COMMANDS: dict[str, Entry] = {
     "jobs rm": Entry("jumar.cli.jobs_rm", "Remove ended jobs and their folders.", JOBS),
     "show": Entry("jumar.cli.show", "Show everything about one job.", JOBS),
     "logs": Entry("jumar.cli.logs", "Print a job's log, or follow it.", JOBS),
-    "why": Entry("jumar.cli.why", "Say why a job failed, by its logs.", JOBS),
+    "why": Entry("jumar.cli.why", "Explain from the logs why a job failed.", JOBS),
     "eval": Entry(
         "jumar.cli.evaluating",
-        "Show how good trainings became, and compare them; or evaluate one with a script.",
+        "Show and compare the results of trainings, or evaluate one with a script.",
         JOBS,
     ),
     "files": Entry("jumar.cli.files", "List a job's files.", JOBS),
@@ -77,7 +79,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "up": Entry("jumar.cli.up", "Start the server.", SERVER),
     "down": Entry("jumar.cli.down", "Stop the server; running jobs continue.", SERVER),
-    "drain": Entry("jumar.cli.drain", "Start no more jobs, before maintenance.", SERVER),
+    "drain": Entry("jumar.cli.drain", "Stop starting jobs, before maintenance.", SERVER),
     "login": Entry("jumar.cli.login", "Use another server.", SERVER),
     "relay": Entry("jumar.cli.relay", "Carry a connection over stdin and stdout.", SERVER),
     "users": Entry("jumar.cli.users", "List and approve users.", SERVER),
@@ -92,7 +94,7 @@ COMMANDS: dict[str, Entry] = {
     "restore": Entry("jumar.cli.restore", "Restore a backup of the queue and the users.", SERVER),
     "repair": Entry("jumar.cli.repair", "Rebuild the list of jobs from their folders.", SERVER),
     "groups": Entry("jumar.cli.groups", "Create groups and set their shares.", SERVER),
-    "notify": Entry("jumar.cli.notify", "Be told in a chat when your jobs end.", SERVER),
+    "notify": Entry("jumar.cli.notify", "Get a chat message when your jobs end.", SERVER),
     "tokens": Entry("jumar.cli.tokens", "List, create and revoke tokens.", SERVER),
     "ssh-key": Entry("jumar.cli.ssh_keys", "Add, list and remove public keys for SSH.", SERVER),
     "passwd": Entry("jumar.cli.passwd", "Change your password.", SERVER),
@@ -170,15 +172,37 @@ class _TheirFormatter(click.HelpFormatter):
     """Help whose frame, which is click's own, is in the language of the terminal too."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        super().write_usage(prog, args, prefix or f"{translated('Usage:')} ")
+        super().write_usage(prog, args, prefix or local("Usage: "))
 
     def write_heading(self, heading: str) -> None:
-        super().write_heading(translated(heading))
+        words = local("{label}:", label=translated(heading))
+        self.write(f"{'':>{self.current_indent}}{words}\n")
 
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        super().write_dl([(name, translated(text)) for name, text in rows], col_max, col_spacing)
+        rows = [(name, _measured(_default_in_their_words(translated(text)))) for name, text in rows]
+        super().write_dl(rows, col_max, col_spacing)
+
+    def write_text(self, text: str) -> None:
+        super().write_text(_measured(text))
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(_SECOND_COLUMN, ""))
+
+
+_SECOND_COLUMN = "\0"
+
+
+def _measured(text: str) -> str:
+    """The text with a mark behind each character that takes two columns: click counts characters."""
+    return "".join(one + _SECOND_COLUMN * (east_asian_width(one) in "WF") for one in text)
+
+
+def _default_in_their_words(text: str) -> str:
+    """What click itself puts behind the words for an option."""
+    found = re.fullmatch(r"(.*\[(?:.*; )?)default: (.*\])", text, re.DOTALL)
+    return found[1] + local("default: ") + found[2] if found else text
 
 
 class _TheirContext(click.Context):
@@ -191,13 +215,22 @@ def _in_their_words(command: click.Command) -> click.Command:
         return command
     # A copy: the module's own is used by others.
     command = copy(command)
-    command.help = translated(command.help or "")
+    command.help = _help_in_their_words(command.help or "")
     command.epilog = translated(command.epilog or "")
     command.context_class = _TheirContext
     command.params = [_option_in_their_words(one) for one in command.params]
     if isinstance(command, click.Group):
         command.commands = {n: _in_their_words(one) for n, one in command.commands.items()}
     return command
+
+
+def _help_in_their_words(text: str) -> str:
+    """Paragraph by paragraph: click fills their lines anew, but for those that a backspace marks."""
+    paragraphs = [
+        part if part.startswith("\b") else " ".join(part.split())
+        for part in cleandoc(text).split("\n\n")
+    ]
+    return translated("\n\n".join(paragraphs))
 
 
 def _option_in_their_words(one: click.Parameter) -> click.Parameter:

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.cli import data_doctor, data_mini, data_sweep
-from jumar.cli.output import complain, note, print_json, print_table, visible
+from jumar.cli.output import (
+    complain,
+    file_count,
+    local,
+    note,
+    print_json,
+    print_table,
+    say,
+    visible,
+)
 from jumar.cli.stores import my_stores
 from jumar.cli.transfer_bar import drawn_when
-from jumar.spec.amounts import bytes_text, files_text
+from jumar.spec.amounts import bytes_text
 
 if TYPE_CHECKING:
     from jumar.store.credentials import StoreConfig
@@ -47,7 +56,7 @@ def _copying(function: Any) -> Any:
         click.option("--exclude", multiple=True, metavar="PATTERN", help="Skip these."),
         click.option("--include", multiple=True, metavar="PATTERN", help="Copy only these."),
         click.option(
-            "--workers", default=128, type=click.IntRange(1, 256), help="At most so many at a time."
+            "--workers", default=128, type=click.IntRange(1, 256), help="Most copies at a time."
         ),
     ):
         function = option(function)
@@ -157,20 +166,29 @@ def _tell(report: "Report", *, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        verb = "would copy" if report.dry_run else "copied"
-        rate = report.bytes / report.seconds if report.seconds > 0 else 0
-        deleted = f", deleted {report.deleted}" if report.deleted else ""
-        print(
-            f"{verb} {files_text(report.copied)} ({bytes_text(report.bytes)}), "
-            f"skipped {report.skipped} unchanged{deleted}, "
-            f"{report.seconds:.1f} s, {bytes_text(rate)}/s"
-        )
+        say(_copied(report))
     for text in report.notes:
         note(f"note: {text}")
     for failure in report.failed[:_MOST_SHOWN]:
         complain(f"{visible(failure.key)}: {visible(failure.reason)}", hint=failure.hint)
     if len(report.failed) > _MOST_SHOWN:
         note(f"… and {len(report.failed) - _MOST_SHOWN} more files that were not copied")
+
+
+def _copied(report: "Report") -> str:
+    rate = report.bytes / report.seconds if report.seconds > 0 else 0
+    parts = [
+        local(
+            "would copy {files} ({bytes})" if report.dry_run else "copied {files} ({bytes})",
+            files=file_count(report.copied),
+            bytes=bytes_text(report.bytes),
+        ),
+        local("skipped {count} unchanged", count=report.skipped),
+        local("deleted {count}", count=report.deleted) if report.deleted else "",
+        local("{seconds} s", seconds=f"{report.seconds:.1f}"),
+        f"{bytes_text(rate)}/s",
+    ]
+    return local(", ").join(filter(None, parts))
 
 
 @command.command()
@@ -241,7 +259,8 @@ def du(url: str, as_json: bool) -> None:
     if as_json:
         print_json({"files": len(sizes), "bytes": sum(sizes)})
     else:
-        print(f"{bytes_text(sum(sizes))} in {files_text(len(sizes))}")
+        files = file_count(len(sizes))
+        say(local("{bytes} in {files}", bytes=bytes_text(sum(sizes)), files=files))
 
 
 @command.command()
@@ -265,7 +284,7 @@ def rm(url: str, recursive: bool, as_json: bool) -> None:
     if as_json:
         print_json({"deleted": count})
     else:
-        note(f"deleted {files_text(count)}")
+        note(f"deleted {file_count(count)}")
 
 
 @command.command()
@@ -342,7 +361,8 @@ def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        print(f"unpacked {files_text(report.files)}, {bytes_text(report.bytes)}")
+        files = file_count(report.files)
+        say(local("unpacked {files}, {bytes}", files=files, bytes=bytes_text(report.bytes)))
 
 
 def _place(text: str, config: "StoreConfig") -> "Place":

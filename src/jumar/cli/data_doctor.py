@@ -2,7 +2,7 @@
 
 import click
 
-from jumar.cli.output import print_json, visible
+from jumar.cli.output import labelled, local, padded_left, print_json, say, translated, visible
 
 _MARKS = {"ok": "ok", "warn": "warn", "fail": "FAIL", "unknown": "?"}
 
@@ -30,9 +30,11 @@ def command(url: str, write: bool, as_json: bool) -> int:
     for finding in examine(open_place(url, my_stores()), write=write):
         findings.append(finding)
         if not as_json:
-            print(f"{_MARKS[finding.verdict]:>4}  {finding.check}: {visible(finding.seen)}")
+            mark = padded_left(local(_MARKS[finding.verdict]), 4)
+            seen = visible(translated(finding.seen))
+            say(f"{mark}  {local('{label}: {text}', label=finding.check, text=seen)}")
             if finding.fix is not None:
-                print(f"      fix: {visible(finding.fix)}")
+                say(f"      {labelled('fix', visible(translated(finding.fix)))}")
     is_well = all(finding.verdict != "fail" for finding in findings)
     if as_json:
         print_json({"well": is_well, "results": findings})

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from jumar.cli.output import note, print_json, visible
+from jumar.cli.output import local, note, print_json, say, visible
 from jumar.cli.transfer_bar import drawn_when
 from jumar.spec.amounts import bytes_text
 
@@ -50,9 +50,15 @@ def command(
     if as_json:
         print_json(report)
     else:
-        print(
-            f"kept {report.kept} of {report.files} files ({bytes_text(report.bytes)}), "
-            f"{report.classes} classes, layout: {report.layout}"
+        say(
+            local(
+                "kept {kept} of {files} files ({bytes}), {classes} classes, layout: {layout}",
+                kept=report.kept,
+                files=report.files,
+                bytes=bytes_text(report.bytes),
+                classes=report.classes,
+                layout=report.layout,
+            )
         )
         for one in report.whole:
             note(f"kept whole: {visible(one.name)} ({bytes_text(one.bytes)}): {visible(one.why)}")

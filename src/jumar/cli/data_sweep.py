@@ -5,11 +5,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.output import complain, note, print_json, print_table, visible
+from jumar.cli.output import (
+    complain,
+    count_text,
+    local,
+    note,
+    print_json,
+    print_table,
+    span_text,
+    visible,
+)
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
 from jumar.spec.amounts import bytes_text
-from jumar.spec.duration import format_duration
 
 if TYPE_CHECKING:
     from jumar.store.sweep import Unfinished
@@ -76,7 +84,7 @@ def _show(found: "tuple[Unfinished, ...]") -> None:
     rows = [
         (
             "?" if one.bytes is None else bytes_text(one.bytes),
-            format_duration(one.age_s),
+            span_text(one.age_s),
             visible(one.key),
         )
         for one in found[:_MOST_SHOWN]
@@ -91,8 +99,8 @@ def _ask(count: int) -> None:
         raise BadInput(
             f"{_count(count)} would be aborted", hint="add --yes to abort, or --dry-run to list"
         )
-    click.confirm(f"abort {_count(count)}?", abort=True, err=True)
+    click.confirm(local("abort {uploads}?", uploads=_count(count)), abort=True, err=True)
 
 
 def _count(number: int) -> str:
-    return f"{number} upload" if number == 1 else f"{number} uploads"
+    return count_text(number, "1 upload", "{count} uploads")

@@ -16,7 +16,7 @@ from jumar.cli.connect import Connected, connect
 from jumar.cli.curve import draw
 from jumar.cli.follow import summarise
 from jumar.cli.job_values import with_local_defaults
-from jumar.cli.output import note, print_json, span
+from jumar.cli.output import local, note, padded, print_json, span, state_text
 from jumar.cli.run import with_code_sent
 from jumar.client import Client, LogChunk, Reconnecting
 from jumar.errors import BadInput
@@ -24,6 +24,7 @@ from jumar.settings import load
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 from jumar.track.training import Training
+from jumar.words import language
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -118,8 +119,8 @@ def _port(folder: Path) -> Ported:
         folder, Options(), target=Target(ported.folder), report_dir=ported.report
     )
     note(
-        f"ported {folder.name} from CUDA in {outcome.seconds:.1f} s: {outcome.verdict.en}, "
-        f"{outcome.changes} edits; see {ported.folder}"
+        f"ported {folder.name} from CUDA in {outcome.seconds:.1f} s: "
+        f"{getattr(outcome.verdict, language())}, {outcome.changes} edits; see {ported.folder}"
     )
     return ported
 
@@ -159,7 +160,7 @@ def _request(server: Connected, folder: Path, python: str) -> dict[str, Any]:
 def _watch(client: Client, job: JobRecord, training: Training) -> None:
     """Follow the job: a bar in a terminal, plain lines elsewhere."""
     bar = _bar() if sys.stderr.isatty() else None
-    task = bar.add_task("starting", total=None, figures="") if bar else None
+    task = bar.add_task(local("starting"), total=None, figures="") if bar else None
     with bar or nullcontext():
         for event in client.follow(job.id):
             if isinstance(event, Reconnecting):
@@ -173,7 +174,7 @@ def _watch(client: Client, job: JobRecord, training: Training) -> None:
                 continue
             bar.update(
                 task,
-                description="training" if training.steps else "starting",
+                description=local("training" if training.steps else "starting"),
                 total=training.steps or None,
                 completed=training.step,
                 figures=_figures(training),
@@ -196,25 +197,33 @@ def _bar() -> "Progress":
 def _figures(training: Training) -> str:
     words: list[str] = []
     if training.losses:
-        words.append(f"step {training.step}/{training.steps}  loss {training.losses[-1]:.3f}")
+        loss = f"{training.losses[-1]:.3f}"
+        values = {"step": training.step, "steps": training.steps, "loss": loss}
+        words.append(local("step {step}/{steps}  loss {loss}", **values))
     if training.accuracy is not None:
-        words.append(f"accuracy {training.accuracy:.1%}")
+        words.append(local("accuracy {share}", share=f"{training.accuracy:.1%}"))
     return "  ".join(words)
+
+
+def _fact(label: str, text: str) -> None:
+    print(f"{padded(local(label), 10)} {text}")
 
 
 def _tell(ended: JobRecord, training: Training, result: Result) -> None:
     if ended.state is not JobState.SUCCEEDED:
         summarise(ended)
-    print(f"state      {ended.state}, after {span(ended.started_at, ended.finished_at)}")
+    ran = span(ended.started_at, ended.finished_at)
+    _fact("state", local("{state}, after {span}", state=state_text(ended.state), span=ran))
     if training.accuracy is not None:
-        print(f"accuracy   {training.accuracy:.2%} on digits it had never seen")
+        share = f"{training.accuracy:.2%}"
+        _fact("accuracy", local("{share} on digits it had never seen", share=share))
     if training.losses:
         plain = not sys.stdout.isatty() or sys.stdout.encoding.lower() != "utf-8"
-        print(f"loss       over {training.step} steps")
+        _fact("loss", local("over {steps} steps", steps=training.step))
         for line in draw(training.losses, plain=plain):
             print(f"  {line}")
-    print(f"results    {result.results}")
-    print(f"port       {result.report}/report.html")
-    print(f"job page   {result.url}")
-    print(f"sign in    {result.login_url}")
+    _fact("results", result.results)
+    _fact("port", f"{result.report}/report.html")
+    _fact("job page", result.url)
+    _fact("sign in", result.login_url)
     note("the server is still running; stop it with: jumar down")

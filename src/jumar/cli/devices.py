@@ -2,7 +2,7 @@
 
 import click
 
-from jumar.cli.output import note, print_json, print_table
+from jumar.cli.output import local, note, print_json, print_table
 from jumar.spec.devices import Card
 
 HEADER = (
@@ -48,9 +48,9 @@ def command(as_json: bool) -> None:
 def _row(card: Card) -> tuple[str, ...]:
     return (
         f"{card.kind}:{card.id}",
-        card.name or "-",
+        local(card.name) if card.kind == "sim" else card.name or "-",
         card.generation or "-",
-        card.health or "-",
+        local(card.health or "-"),
         memory_text(card.memory_used_mb, card.memory_total_mb),
         _with_unit(card.utilisation_pct, "%"),
         _with_unit(card.power_w, " W"),

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from jumar.cli.output import local, print_json, translated, wants_colour
+from jumar.cli.output import labelled, local, padded_left, print_json, say, translated, wants_colour
 
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
 _UNSEEN = ("?", "bright_black")
@@ -41,15 +41,18 @@ def command(python: str | None, only: tuple[str, ...], as_json: bool) -> int:
         for result in report.results:
             if result.family != family:
                 family = result.family
-                print(f"{translated(family)}:")
+                print(local("{label}:", label=translated(family)))
             mark, colour = _MARKS.get(result.verdict, _UNSEEN)
-            print(f"  {_paint(f'{mark:>4}', colour)}  {result.check}: {translated(result.seen)}")
+            mark = _paint(padded_left(local(mark), 4), colour)
+            seen = local("{label}: {text}", label=result.check, text=translated(result.seen))
+            print(f"  {mark}  {seen}")
             if result.fix is not None:
-                print(f"        {local('fix:')} {translated(result.fix)}")
+                print(f"        {labelled('fix', translated(result.fix))}")
         counts = [
             (verdict, sum(r.verdict == verdict for r in report.results)) for verdict in _WORDS
         ]
-        print(", ".join(f"{number} {translated(_WORDS[verdict])}" for verdict, number in counts))
+        parts = [local("{number} {verdict}", number=n, verdict=local(_WORDS[v])) for v, n in counts]
+        say(local(", ").join(parts))
     return 0 if report.is_well else 1
 
 

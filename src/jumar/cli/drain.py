@@ -39,7 +39,7 @@ def command(
     status: bool,
     as_json: bool,
 ) -> None:
-    """Start no more jobs, before maintenance.
+    """Stop starting jobs, before maintenance.
 
     Running jobs continue to their end, or with --requeue save and go back in
     line. Jobs can still be submitted and wait. Only admins can drain a server.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.cli.output import clip, note, print_json, print_table
+from jumar.cli.output import clip, labelled, local, note, print_json, print_table, say, translated
 
 if TYPE_CHECKING:
     from jumar.host.env.plan import Plan
@@ -147,7 +147,7 @@ def create(at: Path | None, tool: str | None, as_json: bool, dry_run: bool, **as
         print_json({"at": str(place), "plan": made, "check": report})
     else:
         _print_check(report)
-        print(f"created {place}; activate it with: source {place}/bin/activate")
+        say(local("created {place}; activate it with: source {place}/bin/activate", place=place))
     return 0 if report.is_sound else 1
 
 
@@ -196,7 +196,15 @@ def download(to: Path, as_json: bool, dry_run: bool, **asked: Any) -> int:
     if as_json:
         print_json({"to": str(to), "plan": made, "wheels": wheels})
     else:
-        print(f"{to} has {len(wheels)} wheels for Python {made_for} on {machine}; on that machine:")
+        say(
+            local(
+                "{folder} has {count} wheels for Python {python} on {machine}; on that machine:",
+                folder=to,
+                count=len(wheels),
+                python=made_for,
+                machine=machine,
+            )
+        )
         version = f"--{made.framework} {made.version} --python {made_for}"
         cann = f" --cann {made.cann}" if made.cann else ""
         print(f"jumar env create {version}{cann} --no-index --find-links {to}")
@@ -307,35 +315,45 @@ def _known(framework: str) -> str:
 
 
 def _print_plan(made: "Plan") -> None:
-    print(f"{made.fit}: {made.text}")
+    say(labelled(made.fit, translated(made.text)))
     if made.version is not None:
-        also = ", ".join(made.pythons)
-        print(f"python {made.python or 'unknown'}{f' (fits: {also})' if also else ''}")
-        print(f"cann {made.cann or 'unknown'}")
+        python, others = made.python or local("unknown"), ", ".join(made.pythons)
+        say(
+            local(
+                "python {version} (fits: {others})" if others else "python {version}",
+                version=python,
+                others=others,
+            )
+        )
+        say(local("cann {version}", version=made.cann or local("unknown")))
         print_table(("INSTALL", "SOURCE"), [(one.requirement, one.source) for one in made.packages])
     elif made.others:
         print_table(
             ("LISTED", "CANN", "SOURCE"),
-            [(one.release, one.cann or "unknown", one.source) for one in made.others],
+            [(one.release, one.cann or local("unknown"), one.source) for one in made.others],
         )
     for one in made.packages:
         if one.address is not None:
-            print(f"{one.requirement} is at {one.address}")
+            where = {"requirement": one.requirement, "address": one.address}
+            say(local("{requirement} is at {address}", **where))
     for extra in made.extras:
-        print(f"{extra.name}, only for code that imports it: {extra.how}")
+        how = translated(extra.how)
+        say(local("{name}, only for code that imports it: {how}", name=extra.name, how=how))
     for text in made.notes:
-        print(f"note: {text}")
+        say(local("note: {text}", text=translated(text)))
 
 
 def _print_check(report: "CheckReport") -> None:
-    print(f"Python {report.python_version} at {report.python}; CANN {report.cann or 'not found'}")
+    values = {"version": report.python_version, "path": report.python}
+    cann = report.cann or local("not found")
+    say(local("Python {version} at {path}; CANN {cann}", cann=cann, **values))
     if not report.packages:
-        print("torch, torch_npu, torchvision and mindspore are not installed")
+        say(local("torch, torch_npu, torchvision and mindspore are not installed"))
     for judged in report.judgements:
-        print(f"{judged.fit}: {judged.text}")
+        say(labelled(judged.fit, translated(judged.text)))
         if judged.fix is not None:
-            print(f"  fix: {judged.fix}")
+            say(f"  {labelled('fix', translated(judged.fix))}")
         if judged.source is not None:
-            print(f"  source: {judged.source}")
+            say(f"  {labelled('source', judged.source)}")
     for came in report.imports:
-        print(f"{came.outcome}: {came.text}")
+        say(labelled(came.outcome, translated(came.text)))

@@ -56,7 +56,7 @@ def command(
     device: str,
     as_json: bool,
 ) -> None:
-    """Show how good trainings became, and compare them; or evaluate one with a script.
+    """Show and compare the results of trainings, or evaluate one with a script.
 
     Metrics are found in the logs (LossMonitor and ValAccMonitor of MindSpore, transformers, Lightning, Keras
     and others), and in what a script tracks with Aim. Parameters are those of the command line and those

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import complain, note, print_json, readable_line
-from jumar.spec.amounts import bytes_text, files_text
+from jumar.cli.output import complain, file_count, note, print_json, readable_line
+from jumar.spec.amounts import bytes_text
 
 if TYPE_CHECKING:
     from jumar.client.fetching import Fetched
@@ -62,9 +62,9 @@ def command(job: str, path: str, folder: Path | None, as_json: bool) -> int:
 
 
 def _tell(fetched: "Fetched") -> None:
-    words = f"copied {files_text(fetched.files)}, {bytes_text(fetched.bytes)}, to {fetched.folder}"
+    words = f"copied {file_count(fetched.files)}, {bytes_text(fetched.bytes)}, to {fetched.folder}"
     if fetched.already_here:
-        words += f"; {files_text(fetched.already_here)} already there"
+        words += f"; {file_count(fetched.already_here)} already there"
     note(words)
     for trouble in fetched.left_out[:_MOST_NAMED]:
         note(f"left out: {readable_line(f'{trouble.path}: {trouble.why}')}")

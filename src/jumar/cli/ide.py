@@ -14,7 +14,7 @@ from jumar.cli.ide_files import (
     pycharm_text,
     vscode_text,
 )
-from jumar.cli.output import note, say
+from jumar.cli.output import local, note, say
 from jumar.errors import BadInput
 from jumar.wholefile import write_whole
 
@@ -39,7 +39,7 @@ _device = click.option(
     default="npu:1",
     show_default=True,
     shell_complete=completing.devices,
-    help="What jobs ask for that are submitted from the IDE.",
+    help="Devices of jobs that are submitted from the IDE.",
 )
 _project = click.option(
     "--project",
@@ -119,4 +119,4 @@ def _write(path: Path, text: str) -> None:
         write_whole(path, text)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from error
-    say(f"wrote {path}")
+    say(local("wrote {path}", path=path))

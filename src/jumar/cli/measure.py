@@ -62,7 +62,7 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
         return 0
     say(need.format_map(values))
     ends = local("started now, it would end {clock}").format(clock=clock(ends_at))
-    say(f"{ends}: jumar run --segments {segments} …")
+    say(local("{label}: {text}", label=ends, text=f"jumar run --segments {segments} …"))
     return 0
 
 

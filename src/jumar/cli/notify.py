@@ -10,7 +10,7 @@ from jumar.spec.webhooks import EVENTS, KINDS
 
 @click.group()
 def command() -> None:
-    """Be told in a chat when your jobs end.
+    """Get a chat message when your jobs end.
 
     Webhooks of Feishu, DingTalk, WeCom and Slack; "plain" posts {"text": …}
     to any program. The address is a secret: it is prompted for or read from

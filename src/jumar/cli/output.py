@@ -109,11 +109,11 @@ def wants_colour(stream: TextIO) -> bool:
 
 def complain(message: str, *, hint: str | None = None) -> None:
     """An error in one form, on stderr."""
-    head = _paint(local("error:"), _RED, sys.stderr)
-    print(f"{head} {readable(translated(message))}", file=sys.stderr)
+    head = _paint(local("error: "), _RED, sys.stderr)
+    print(f"{head}{readable(translated(message))}", file=sys.stderr)
     if hint:
-        head = _paint(local("hint:"), _BOLD, sys.stderr)
-        print(f"{head} {readable(translated(hint))}", file=sys.stderr)
+        head = _paint(local("hint: "), _BOLD, sys.stderr)
+        print(f"{head}{readable(translated(hint))}", file=sys.stderr)
 
 
 def note(message: str) -> None:
@@ -124,8 +124,13 @@ def note(message: str) -> None:
 
 
 def say(message: str) -> None:
-    """What was asked for, on stdout."""
+    """What was asked for, on stdout, as it is."""
     print(readable(message))
+
+
+def tell(message: str) -> None:
+    """A sentence of ours that was asked for, on stdout, in the language of the terminal."""
+    say(translated(message))
 
 
 def print_json(record: Any) -> None:
@@ -152,14 +157,29 @@ def state_text(state: JobState) -> Painted:
     return _paint(state_name(state, language()), _STATE_COLOURS.get(state, _RED), sys.stdout)
 
 
-def local(text: str) -> str:
-    """A label, a heading or a short text of the command line in the language of the terminal; its
-    English is the key."""
-    if language() == "en":
-        return text
-    from jumar.words.reasons import catalogue
+def local(text: str, /, **values: object) -> str:
+    """A label, a heading or a short text of the command line in the language of the terminal, with
+    `values` put in; its English is the key."""
+    if language() != "en":
+        from jumar.words.reasons import catalogue
 
-    return str(catalogue(language())["terminal"].get(text, text))
+        text = str(catalogue(language())["terminal"].get(text, text))
+    return text.format(**values) if values else text
+
+
+def count_text(count: int, one: str, many: str) -> str:
+    """`1 file` or `5,000 files` in the language of the terminal."""
+    return local(one) if count == 1 else local(many, count=f"{count:,}")
+
+
+def file_count(count: int) -> str:
+    """`5,000 files` in the language of the terminal."""
+    return count_text(count, "1 file", "{count} files")
+
+
+def labelled(label: str, text: str) -> str:
+    """`note: …`, with the colon of the language."""
+    return local("{label}: {text}", label=local(label), text=text)
 
 
 def translated(text: str) -> str:
@@ -239,12 +259,25 @@ def _rough(seconds: float) -> str:
         if whole >= unit_s:
             whole -= whole % keep_s
             break
-    return format_duration(whole)
+    return span_text(whole)
+
+
+def span_text(whole_s: int) -> str:
+    """`1h30m` in the language of the terminal."""
+    text = format_duration(whole_s)
+    if language() == "en":
+        return text
+    return " ".join(f"{count} {local(unit)}" for count, unit in re.findall(r"(\d+)([dhms])", text))
 
 
 def padded(text: str, width: int) -> str:
     """`text` and blanks: at least `width` columns."""
     return text + " " * (width - _width(text))
+
+
+def padded_left(text: str, width: int) -> str:
+    """Blanks and `text`: at least `width` columns."""
+    return " " * (width - _width(text)) + text
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.output import note, print_json, print_table
+from jumar.cli.output import labelled, local, note, print_json, print_table, say, translated
 from jumar.errors import BadInput, JumarError
 
 if TYPE_CHECKING:
@@ -108,8 +108,9 @@ def check(file: Path, chip: str | None, as_json: bool) -> int:
         print_json([finding._asdict() for finding in findings])
     else:
         for finding in findings:
-            print(f"{finding.severity}: {finding.name}: {finding.text}")
-        print(f"{errors} errors, {len(findings) - errors} warnings")
+            say(labelled(finding.severity, f"{finding.name}: {translated(finding.text)}"))
+        warnings = len(findings) - errors
+        say(local("{errors} errors, {warnings} warnings", errors=errors, warnings=warnings))
     return 1 if errors else 0
 
 

@@ -11,7 +11,7 @@ import click
 
 from jumar.cli import repo_files
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, local, note, print_json, print_table, visible
+from jumar.cli.output import ago, labelled, local, note, print_json, print_table, say, visible
 from jumar.cli.repo_options import AS_JSON, KIND, KINDS, named
 from jumar.client import Client
 from jumar.client.config import find
@@ -132,7 +132,7 @@ def show(kind: str, name: str, as_json: bool) -> None:
         ("changed", ago(repo.changed_at)),
         ("clone", repo.clone_url),
     ):
-        print(f"{local(word)}: {value}")
+        say(labelled(word, str(value)))
 
 
 @command.command()

@@ -6,7 +6,7 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.connect import connected
-from jumar.cli.output import local, note, print_json, readable_line
+from jumar.cli.output import labelled, note, print_json, readable_line, say
 from jumar.cli.repo_options import AS_JSON, KIND, KINDS, named
 from jumar.client import Client, downloaded
 from jumar.errors import BadInput, NotFound
@@ -15,7 +15,7 @@ from jumar.spec.repos import CommitRecord, RepoRecord
 _BRANCH = click.option(
     "--branch", default="main", show_default=True, help="The branch to commit to."
 )
-_MESSAGE = click.option("-m", "--message", default="", help="What the commit says.")
+_MESSAGE = click.option("-m", "--message", default="", help="The commit message.")
 
 
 @click.command()
@@ -47,12 +47,12 @@ def upload(
 
 @click.command("import")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--kind", type=click.Choice(KINDS), help="What it is, if its files do not tell.")
-@click.option("--name", metavar="[OWNER/]NAME", help="What to call it; by default as the folder.")
+@click.option("--kind", type=click.Choice(KINDS), help="What it is, if its files do not show it.")
+@click.option("--name", metavar="[OWNER/]NAME", help="Its name.  [default: the folder's]")
 @click.option("--private", is_flag=True, help="Only you, or your group, can see it.")
 @AS_JSON
 def import_(folder: Path, kind: str | None, name: str | None, private: bool, as_json: bool) -> None:
-    """Make a repository of a downloaded model or data set, or update the one that it became before.
+    """Turn a downloaded model or data set into a repository, or update that repository.
 
     FOLDER may also be a folder of the Hugging Face cache (models--OWNER--NAME).
 
@@ -102,7 +102,7 @@ def publish(job: str, name: str, path: str, private: bool, branch: str, as_json:
 @click.command()
 @AS_JSON
 def gc(as_json: bool) -> None:
-    """Remove what no repository refers to any more, for administrators.
+    """Remove what no repository refers to any longer; for administrators.
 
     The server does this once a day by itself. Files that were uploaded in the last day are kept, even if no
     commit has them yet.
@@ -121,7 +121,7 @@ def gc(as_json: bool) -> None:
         ("deleted folders of removed jobs", found.checkouts),
         ("repositories that cannot be read", found.skipped),
     ):
-        print(f"{local(word)}: {value}")
+        say(labelled(word, str(value)))
 
 
 def _made(client: Client, kind: str, name: str, private: bool) -> RepoRecord:

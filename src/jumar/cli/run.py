@@ -15,7 +15,7 @@ from jumar.cli import measure as measuring
 from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_array, follow_to_exit_code, tell_queued
 from jumar.cli.job_values import is_given, spec_values, with_local_defaults
-from jumar.cli.output import note, print_json, say
+from jumar.cli.output import local, note, print_json, say
 from jumar.client import Client
 from jumar.errors import BadInput
 
@@ -74,34 +74,34 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option(
     "--hang-limit",
     metavar="TIME",
-    help="End it when none of its ranks does anything for so long; 0: never.  [default: 30m]",
+    help="End it if none of its ranks does anything for this long; 0: never.  [default: 30m]",
 )
 @click.option(
     "--segments",
     metavar="N",
-    help="Time limits it may take, each going on from the last checkpoint; auto: until it is done.",
+    help="Time limits it may take, each resuming from the last checkpoint; auto: until it is done.",
 )
 @click.option(
     "--measure",
     is_flag=True,
     help="Run one segment and say how many the training needs, and when it would end.",
 )
-@click.option("--retries", type=int, help="How often to retry if the script fails.")
+@click.option("--retries", type=int, help="Number of retries if the script fails.")
 @click.option(
-    "--fault-retries", type=int, help="How often to retry after a machine fault.  [default: 3]"
+    "--fault-retries", type=int, help="Number of retries after a machine fault.  [default: 3]"
 )
 @click.option(
-    "--preemptible", is_flag=True, help="Makes room for other jobs, and goes on afterwards."
+    "--preemptible", is_flag=True, help="Makes room for other jobs and resumes afterwards."
 )
 @click.option(
     "--no-resume",
     is_flag=True,
-    help="Leave the script's libraries as they are: no saving and going on by themselves.",
+    help="Leave the script's libraries as they are: no automatic saving and resuming.",
 )
-@click.option("--deterministic", is_flag=True, help="The same numbers in each run.")
+@click.option("--deterministic", is_flag=True, help="The same results in every run.")
 @click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
-@click.option("--cpus", type=int, metavar="N", help="Cores it may use at most; on a site.")
-@click.option("--memory", metavar="SIZE", help="Memory it may use at most: 512M, 16G; on a site.")
+@click.option("--cpus", type=int, metavar="N", help="The most cores it may use; on a site.")
+@click.option("--memory", metavar="SIZE", help="The most memory it may use: 512M, 16G; on a site.")
 @click.option("--framework", help="What it is written for, such as pytorch.")
 @click.option("--image", help="Container image of the server's machine; see: jumar images.")
 @click.option(
@@ -109,12 +109,12 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     "endpoints",
     multiple=True,
     metavar="NAME",
-    help="To be opened while it runs: jupyter, tensorboard, ssh, http:PORT.",
+    help="What can be opened while it runs: jupyter, tensorboard, ssh, http:PORT.",
 )
 @click.option(
     "--engine",
     type=click.Choice(["local", "slurm", "modelarts", "kubernetes"]),
-    help="Where it runs; slurm needs no server.  [default: as the server has it]",
+    help="Where it runs; slurm needs no server.  [default: the server's]",
 )
 @click.option(
     "-F",
@@ -295,4 +295,5 @@ def _progress(done: int, total: int) -> None:
     if total < _QUIET_BELOW:
         return
     end = "\n" if done == total else ""
-    print(f"\rsending code: {done * 100 // total} %", end=end, file=sys.stderr, flush=True)
+    words = local("sending code: {share} %", share=done * 100 // total)
+    print(f"\r{words}", end=end, file=sys.stderr, flush=True)

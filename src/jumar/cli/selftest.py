@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.cli.output import note, print_json, print_table
-from jumar.spec.duration import format_duration
+from jumar.cli.output import (
+    local,
+    note,
+    padded,
+    print_json,
+    print_table,
+    say,
+    span_text,
+    translated,
+)
 
 if TYPE_CHECKING:
     from jumar.selftest.run import Audience, Progress, Report
@@ -125,12 +133,16 @@ def _audience() -> Generator["Audience"]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("starting", total=None)
+        task = bar.add_task(local("starting"), total=None)
 
         def show(progress: "Progress") -> None:
-            words = (
-                f"{progress.accepted}/{progress.jobs} accepted, {progress.begun} started, "
-                f"{progress.faults}/{progress.total_faults} faults"
+            words = local(
+                "{accepted}/{jobs} accepted, {begun} started, {faults}/{total} faults",
+                accepted=progress.accepted,
+                jobs=progress.jobs,
+                begun=progress.begun,
+                faults=progress.faults,
+                total=progress.total_faults,
             )
             done = progress.accepted + progress.begun
             bar.update(task, description=words, total=2 * progress.jobs, completed=done)
@@ -139,25 +151,35 @@ def _audience() -> Generator["Audience"]:
 
 
 def _tell(report: "Report") -> None:
-    states = ", ".join(f"{count} {state}" for state, count in sorted(report.states.items()))
-    print(f"jobs      {report.size.jobs} in {report.attempts} attempts: {states}")
-    print(f"faults    {len(report.faults)}, seed {report.size.seed}")
-    print(f"time      {format_duration(max(1, round(report.seconds)))}")
-    for words in report.notes:
-        print(f"note      {words}")
+    from jumar.words import language
+    from jumar.words.reasons import state_name
+
+    states = local(", ").join(
+        f"{count} {state_name(state, language())}" for state, count in sorted(report.states.items())
+    )
+    jobs = {"jobs": report.size.jobs, "attempts": report.attempts, "states": states}
+    faults = {"faults": len(report.faults), "seed": report.size.seed}
+    for label, text in (
+        ("jobs", local("{jobs} in {attempts} attempts: {states}", **jobs)),
+        ("faults", local("{faults}, seed {seed}", **faults)),
+        ("time", span_text(max(1, round(report.seconds)))),
+        *(("note", translated(words)) for words in report.notes),
+    ):
+        print(f"{padded(local(label), 9)} {text}")
     print()
     rows = [
-        ("held" if promise.held else "BROKEN", promise.name, promise.words)
+        (local("held" if promise.held else "BROKEN"), promise.name, translated(promise.words))
         for promise in report.promises
     ]
     print_table(("VERDICT", "PROMISE", "MEANING"), rows)
     for promise in report.promises:
         if promise.held:
             continue
-        print(f"\n{promise.name}:")
+        say(f"\n{promise.name}:")
         for words in promise.broken[:_MOST_SHOWN]:
-            print(f"  {words}")
+            say(f"  {words}")
         if len(promise.broken) > _MOST_SHOWN:
-            print(f"  and {len(promise.broken) - _MOST_SHOWN} more; see all with --json")
+            more = len(promise.broken) - _MOST_SHOWN
+            say(f"  {local('and {count} more; see all with --json', count=more)}")
     if report.folder is not None:
         note(f"\nkept: {report.folder} (server.log, jobs, ledger)")

@@ -3,7 +3,7 @@
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import print_json, print_table, visible
+from jumar.cli.output import local, print_json, print_table, say, translated, visible
 from jumar.spec.shares import ShareLine
 
 _HEADER = ("KIND", "USER", "GROUP", "SHARE", "USED", "COUNTS", "7 DAYS", "RUNNING", "WAITING")
@@ -31,7 +31,9 @@ def command(as_json: bool) -> None:
         return
     print_table(_HEADER, [_row(line) for line in found.lines])
     for turn in found.next:
-        print(f"next for {turn.kind}: {visible(turn.user)}, job {turn.job_id}: {visible(turn.why)}")
+        whose = {"kind": turn.kind, "user": visible(turn.user), "job": turn.job_id}
+        why = visible(translated(turn.why))
+        say(local("next for {kind}: {user}, job {job}: {why}", why=why, **whose))
 
 
 def _row(line: ShareLine) -> tuple[str, ...]:

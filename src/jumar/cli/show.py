@@ -29,6 +29,7 @@ from jumar.words.reasons import (
     recovery_sentence,
     state_name,
     told,
+    value_name,
     waiting_sentence,
 )
 
@@ -72,7 +73,7 @@ def _print(job: JobRecord, goes_at: float | None) -> None:
         say(f"{padded(local(name), 12)} {value}")
     tail = _last_lines(job)
     if tail:
-        say(f"{local('last lines')}:\n{tail}")
+        say(f"{local('{label}:', label=local('last lines'))}\n{tail}")
 
 
 def _draw(job: JobRecord, goes_at: float | None) -> None:
@@ -118,7 +119,9 @@ def _facts(job: JobRecord, goes_at: float | None) -> list[tuple[str, str]]:
     found.extend(staging_facts(job))
     found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)
     found.extend(("note", note) for note in job.notes)
-    found.extend((name, _value(value)) for name, value in job.spec.items() if _worth(name, value))
+    found.extend(
+        (name, _value(name, value)) for name, value in job.spec.items() if _worth(name, value)
+    )
     found.append(("directory", job.directory))
     if goes_at is not None:
         found.append(("kept until", clock(goes_at)))
@@ -145,14 +148,14 @@ def _worth(name: str, value: object) -> bool:
     )
 
 
-def _value(value: object) -> str:
+def _value(name: str, value: object) -> str:
     if value is True:
         return local("yes")
     if isinstance(value, list):
         import shlex
 
         return shlex.join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - words of JSON
-    return str(value)
+    return value_name(name, str(value), language())
 
 
 def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:

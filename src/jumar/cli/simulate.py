@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from jumar.cli.output import note, print_json, print_table
+from jumar.cli.output import local, note, print_json, print_table, say
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
 
@@ -31,7 +31,7 @@ _HEADER = ("POLICY", "MEAN WAIT", "MEDIAN", "95%", "LONGEST", "IN USE", "FAIRNES
     "--preemptible", type=click.FloatRange(0, 1), default=0.0, help="Part of preemptible jobs."
 )
 @click.option("--save-every", default="15m", help="Time between the checkpoints of a job.")
-@click.option("--seed", type=int, default=1, help="For all that is drawn by chance.")
+@click.option("--seed", type=int, default=1, help="Seed for everything random.")
 @click.option("--plot", "svg", type=click.Path(path_type=Path), help="Write a plot to this SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times in seconds.")
 def command(
@@ -77,7 +77,7 @@ def command(
     cards = nodes * cards_per_node
     notes: list[str] = []
     if trace is None:
-        title = f"a generated week at load {load:g}, seed {seed}"
+        title = local("a generated week at load {load}, seed {seed}", load=f"{load:g}", seed=seed)
         found = lab_week(jobs, cards, load=load, seed=seed)
     else:
         read = read_trace(trace)
@@ -111,7 +111,8 @@ def command(
     if as_json:
         print_json(results)
         return
-    print(f"{title}: {len(workload.jobs):,} jobs over {days:.1f} days on {cards:,} cards")
+    size = {"jobs": f"{len(workload.jobs):,}", "days": f"{days:.1f}", "cards": f"{cards:,}"}
+    say(local("{title}: {jobs} jobs over {days} days on {cards} cards", title=title, **size))
     print_table(
         _HEADER,
         [

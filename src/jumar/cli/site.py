@@ -28,7 +28,7 @@ _PREFIX = click.option(
     type=click.Path(path_type=Path),
     default=SITE_ROOT,
     metavar="DIR",
-    help="Keep everything below this folder; for a trial.  [default: /, or where this program is of]",
+    help="Keep everything below this folder; for a trial.  [default: /, or this program's own site]",
 )
 _RUNS = {True: "runs", False: "down", None: "only root can see it"}
 _YES = click.option("--yes", is_flag=True, help="Do it.")

@@ -1,11 +1,15 @@
 """`jumar slurm`: a Slurm cluster out of bare hosts."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.output import note, print_json, say
+from jumar.cli.output import local, note, print_json, say
 from jumar.errors import BadInput
+
+if TYPE_CHECKING:
+    from jumar.site.cluster.hosts import Host
 
 
 @click.group()
@@ -59,8 +63,13 @@ def setup(hosts: str | None, local: int | None, output: Path, as_json: bool) -> 
         print_json({"files": [str(path) for path in written], "hosts": found})
         return
     for host in found:
-        cards = f"{len(host.npus)} NPUs, {len(host.gpus)} GPUs"
-        say(f"{host.name}: {host.cores} cores, {host.memory_mb} MB, {cards}")
+        _tell(host)
     for path in written:
         say(str(path))
     note(f"next: {output / last}")
+
+
+def _tell(host: "Host") -> None:
+    size = {"name": host.name, "cores": host.cores, "memory": host.memory_mb}
+    cards = {"npus": len(host.npus), "gpus": len(host.gpus)}
+    say(local("{name}: {cores} cores, {memory} MB, {npus} NPUs, {gpus} GPUs", **size, **cards))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from jumar.cli.output import print_json
+from jumar.cli.output import local, print_json, say
 
 
 @click.group(no_args_is_help=True)
@@ -33,7 +33,17 @@ def check(file: Path, as_json: bool) -> None:
     if as_json:
         print_json(spec.masked())
     else:
-        print(f"{file}: ok ({spec.name}, {spec.device}, {spec.nodes} node{'s' * (spec.nodes > 1)})")
+        say(
+            local(
+                "{file}: ok ({name}, {device}, 1 node)"
+                if spec.nodes == 1
+                else "{file}: ok ({name}, {device}, {nodes} nodes)",
+                file=file,
+                name=spec.name,
+                device=spec.device,
+                nodes=spec.nodes,
+            )
+        )
 
 
 @command.command()

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from jumar.cli.output import note, print_json
+from jumar.cli.output import file_count, note, print_json
 from jumar.cli.s3_keys import TOOLS, modelarts_variables, shown_for
 from jumar.cli.transfer_bar import drawn_when
 from jumar.settings import load
-from jumar.spec.amounts import bytes_text, files_text
+from jumar.spec.amounts import bytes_text
 from jumar.wholefile import write_whole
 
 
@@ -156,7 +156,7 @@ def migrate(form: str, port: int | None, as_json: bool) -> None:
         print_json(report)
         return
     note(
-        f"moved {report.buckets} buckets: copied {files_text(report.copied)} "
+        f"moved {report.buckets} buckets: copied {file_count(report.copied)} "
         f"({bytes_text(report.bytes)}), skipped {report.skipped} unchanged"
     )
     note(f"the old data is still in {report.old}; remove it when you are sure")

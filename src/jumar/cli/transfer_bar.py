@@ -5,6 +5,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jumar.cli.output import local
+
 if TYPE_CHECKING:
     from jumar.store.transfer.records import Progress
 
@@ -33,12 +35,14 @@ def drawn_when(progress: "Progress", *, shown: bool) -> Generator[None]:
     done = threading.Event()
 
     def draw() -> None:
-        task = bar.add_task("listing", total=None)
+        task = bar.add_task(local("listing"), total=None)
         while not done.wait(_EVERY_S):
             if progress.total_files:
                 bar.update(
                     task,
-                    description=f"{progress.files}/{progress.total_files} files",
+                    description=local(
+                        "{done}/{all} files", done=progress.files, all=progress.total_files
+                    ),
                     total=progress.total_bytes,
                     completed=progress.bytes,
                 )

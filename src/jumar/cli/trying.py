@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.output import note, print_json
+from jumar.cli.output import note, print_json, span_text
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
 from jumar.inject.simulated import MODES
-from jumar.spec.duration import format_duration
 
 if TYPE_CHECKING:
     from jumar.trial.run import Tried
@@ -92,7 +91,7 @@ def command(
     )
     tried = (try_ported if port_first else try_in_place)(wish, Path.cwd(), my_stores(), note)
     if tried.ended.stopped:
-        note(f"jumar: the command was stopped after {format_duration(time_s)}")
+        note(f"jumar: the command was stopped after {span_text(time_s)}")
     if tried.document is None and mode != "fast":
         note(f"jumar: no report: {_why_no_report(tried.ended.code)}")
         if not port_first and _names_cuda(words):

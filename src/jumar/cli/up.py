@@ -59,8 +59,8 @@ _FLAGS = {
     help="Names for Jupyter and the like: https://*.jobs.example.org.  [default: a port each]",
 )
 @click.option("--s3-host", metavar="HOST", help="Address of the S3 door.  [default: 127.0.0.1]")
-@click.option("--tls", is_flag=True, help="Speak TLS with a certificate that is made here.")
-@click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
+@click.option("--tls", is_flag=True, help="Use TLS with a certificate that is generated here.")
+@click.option("--tls-cert", metavar="FILE", help="Use TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="Key of the certificate, without a password.")
 @click.option(
     "--keep", metavar="TIME", help="Remove ended jobs after this time: 30d.  [default: never]"

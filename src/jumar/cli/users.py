@@ -90,7 +90,7 @@ def suspend(name: str, as_json: bool) -> None:
 @command.command("map")
 @click.argument("name")
 @click.argument("account", required=False)
-@click.option("--none", "is_none", is_flag=True, help="Take the account away again.")
+@click.option("--none", "is_none", is_flag=True, help="Remove the mapping.")
 def map_(name: str, account: str | None, is_none: bool) -> None:
     """Map a web user to a Unix account.
 

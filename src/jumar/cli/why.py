@@ -8,7 +8,7 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.connect import connected
-from jumar.cli.output import language, local, print_json, readable_line, say
+from jumar.cli.output import labelled, language, local, print_json, readable_line, say
 from jumar.errors import BadInput
 from jumar.spec.verdicts import CONSEQUENCE, Evidence, Verdict
 from jumar.words.reasons import phrase
@@ -18,7 +18,7 @@ from jumar.words.reasons import phrase
 @click.argument("what", metavar="JOB|LOG", nargs=-1, required=True, shell_complete=completing.jobs)
 @click.option("--json", "as_json", is_flag=True, help="Print all that was found, as JSON.")
 def command(what: Sequence[str], as_json: bool) -> None:
-    """Say why a job failed, by its logs.
+    """Explain from the logs why a job failed.
 
     JOB is an id, the first letters of one, a name, or USER/NAME. LOG is a file, a folder with logs, or -
     for standard input; several are read together, so give the logs of all ranks, CANN's plog and the
@@ -67,7 +67,8 @@ def _print(verdict: Verdict) -> None:
     from jumar.why.knowledge import texts
 
     whose = texts(spoken)["whose"][verdict.whose]
-    say(f"{whose}: {readable_line(verdict.what[spoken])}")
+    what = readable_line(verdict.what[spoken])
+    say(local("{label}: {text}", label=whose, text=what))
     where: list[str] = []
     if verdict.rank is not None:
         where.append(phrase(spoken, "who", "rank", rank=verdict.rank).strip())
@@ -77,10 +78,10 @@ def _print(verdict: Verdict) -> None:
         say(f"  {', '.join(where)}")
     for one in verdict.evidence:
         say(f"  {_line(one)}")
-    label = local("look next") if verdict.kind == CONSEQUENCE else local("remedy")
-    say(f"{label}: {verdict.remedy[spoken]}")
+    label = "look next" if verdict.kind == CONSEQUENCE else "remedy"
+    say(labelled(label, verdict.remedy[spoken]))
     if verdict.followed:
-        say(f"{local('also in the logs')}:")
+        say(local("{label}:", label=local("also in the logs")))
         for one in verdict.followed:
             say(f"  {_line(one)}")
 

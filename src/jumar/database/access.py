@@ -372,8 +372,8 @@ def _explained(error: Exception) -> JumarError:
 
 def _not_known() -> DatabaseAway:
     return DatabaseAway(
-        "the database went away while it wrote; it is not known whether it has",
-        hint="look before you ask again: jumar jobs",
+        "the connection to the database broke during a write, which may or may not have been saved",
+        hint="check before you try again: jumar jobs",
     )
 
 
@@ -388,7 +388,7 @@ def _claim(engine: Engine) -> Connection | None:
     while not connection.execute(lock, {"n": _ADVISORY_LOCK}).scalar_one():
         if time.monotonic() > give_up_at:
             connection.close()
-            raise HomeUnusable("another jumar server works on this database", hint="stop it first")
+            raise HomeUnusable("another jumar server is using this database", hint="stop it first")
         time.sleep(_CLAIM_PAUSE_S)
     connection.commit()
     return connection

@@ -50,7 +50,7 @@ def migrate(engine: Engine) -> None:
             known = {revision.revision for revision in script.walk_revisions()}
             if current is not None and current not in known:
                 raise HomeUnusable(
-                    f"this database was written by a newer jumar (its form is {current!r})",
+                    f"this database was written by a newer jumar (schema {current!r})",
                     hint="upgrade jumar, or set JUMAR_HOME to another folder",
                 )
             if current == script.get_current_head():

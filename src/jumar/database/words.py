@@ -21,7 +21,7 @@ def in_words(error: SQLAlchemyError) -> JumarError:
     if "readonly" in lowered or "unable to open" in lowered:
         return HomeUnusable(
             f"the platform's database cannot be written: {cause}",
-            hint="give JUMAR_HOME a folder that you may write",
+            hint="set JUMAR_HOME to a folder that you can write to",
         )
     if is_damage(error):
         return HomeUnusable(

@@ -129,7 +129,7 @@ class DirectClient(Client):
         checked = self._checked(spec, code, on_progress)
         if checked.array is not None or checked.after:
             raise Conflict(
-                "arrays and --after need a server of jumar",
+                "arrays and --after need a jumar server",
                 hint="start one: JUMAR_ENGINE=slurm jumar up",
             )
         plan = self._engine.plan(checked, user=self._user, archive=self._archive_of(checked))
@@ -285,7 +285,7 @@ class DirectClient(Client):
 
 def _needs_server() -> ServerUnreachable:
     return ServerUnreachable(
-        "this needs a server of jumar; without one there are run, jobs, show, logs and stop",
+        "this needs a jumar server; without one there are only run, jobs, show, logs and stop",
         hint="start one: JUMAR_ENGINE=slurm jumar up",
     )
 

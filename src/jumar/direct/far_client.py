@@ -91,7 +91,7 @@ class FarClient(DirectClient):
         places = [*checked.inputs.values(), *checked.outputs.values(), checked.ckpt or ""]
         if any(map(is_remote, places)):
             raise SubmitRefused(
-                "a job that is submitted over SSH cannot have data carried from and to stores",
+                "a job that is submitted over SSH cannot have data copied from and to stores",
                 hint="name folders of the cluster as inputs and outputs",
             )
         return checked

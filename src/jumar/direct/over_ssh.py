@@ -169,7 +169,7 @@ class Login:
             self.close()
             raise EngineFailed(
                 f"{self.destination} has no Python 3.7 or later",
-                hint="load one in your profile there; jumar brings all else",
+                hint="load one in your profile there; jumar brings everything else",
             )
         self._told = json.loads(line)[MARK]
 

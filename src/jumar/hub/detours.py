@@ -131,6 +131,6 @@ def _is_inside_by_name(host: str) -> bool:
 
 def _refused(host: str | None) -> Unavailable:
     return Unavailable(
-        f"the other hub redirects to {str(host)[:100]}, which is inside of this site's network",
+        f"the other hub redirects to {str(host)[:100]}, which is inside this site's network",
         hint="an administrator should look at JUMAR_HUB_UPSTREAM",
     )

@@ -40,7 +40,7 @@ def _open(folder: Path) -> Generator[int]:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise NotFound("the repository does not exist any more") from error
+        raise NotFound("the repository no longer exists") from error
     try:
         yield descriptor
     finally:

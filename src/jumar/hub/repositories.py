@@ -348,7 +348,7 @@ def _make(folder: Path, kind: str, user: str) -> None:
             git(folder, "fast-import", "--quiet", given=_first_commit(user))
     except GitFailed as error:
         log.warning("git init failed: %s", error.said)
-        raise BadInput("the repository cannot be made", hint=error.hint) from error
+        raise BadInput("the repository cannot be created", hint=error.hint) from error
 
 
 def _first_commit(user: str) -> bytes:

@@ -237,7 +237,7 @@ def next_part(got: Any, most: int) -> bytes:
 
 
 def _broke_off() -> Unavailable:
-    return Unavailable("the other hub broke off its answer", hint="try again")
+    return Unavailable("the other hub broke off its reply", hint="try again")
 
 
 def hang_up(got: Any) -> None:

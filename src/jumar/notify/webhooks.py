@@ -121,7 +121,7 @@ def _check(kind: str, url: str, secret: str, events: tuple[str, ...], *, anywher
     if unknown := [event for event in events if event not in EVENTS]:
         raise BadInput(f"{unknown[0]!r} is no event", hint=f"known: {', '.join(EVENTS)}")
     if secret and not takes_secret(kind):
-        raise BadInput(f"{kind} knows no secret; its address is the secret")
+        raise BadInput(f"{kind} takes no secret; its address is the secret")
     try:
         parts = urlsplit(url)
         is_address = bool(parts.hostname) and parts.scheme in ("http", "https")

@@ -55,7 +55,7 @@ def read_trace(path: Path) -> Trace:
         else:
             jobs.append(job)
     if not jobs:
-        raise BadInput(f"{path}: no job that ran on cards", hint="see jumar simulate --help")
+        raise BadInput(f"{path}: it has no job that ran on cards", hint="see jumar simulate --help")
     return Trace(name, jobs, left_out, notes)
 
 

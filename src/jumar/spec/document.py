@@ -63,7 +63,7 @@ def _mapping(text: str, source: str, lines: Lines) -> dict[str, Any]:
         raise BadInput(f"{source} is not YAML: {_yaml_words(error)}") from error
     if not isinstance(data, dict):
         raise BadInput(
-            f"{source}: a job file must be a mapping of fields",
+            f"{source}: a job file must be a mapping",
             hint="see the fields: jumar spec schema",
         )
     return cast("dict[str, Any]", data)

@@ -78,7 +78,7 @@ def _folder(place: Place, store: FolderStore, write: bool) -> Iterator[Finding]:
         "space", verdict, f"{bytes_text(free)} free", None if verdict == "ok" else "free some space"
     )
     if not os.access(root, os.W_OK):
-        yield Finding("write", "warn", "this user may not write there", f"see: ls -ld {root}")
+        yield Finding("write", "warn", "this user cannot write there", f"see: ls -ld {root}")
     elif write:
         yield from _written(place)
 
@@ -136,7 +136,7 @@ class _Bucket:
                 f"{host}:{port}: {error.strerror or error}",
                 "see NO_PROXY and HTTPS_PROXY"
                 if proxy
-                else "is the server running, is a firewall between, or is a proxy needed (HTTPS_PROXY)?",
+                else "is the server running, is a firewall in the way, or is a proxy needed (HTTPS_PROXY)?",
             )
             return
         took = (time.monotonic() - began) * 1000
@@ -191,7 +191,7 @@ class _Bucket:
             seen, fix = "the answer is no listing", "is this the address of an S3 server?"
             yield Finding("answer", "fail", seen, fix)
             return
-        yield Finding("answer", "ok", f"the key may list {self._store.name}")
+        yield Finding("answer", "ok", f"the key can list {self._store.name}")
         yield _clock(headers)
         yield self._region(headers)
         is_in_path = self._s3.place(self._store.bucket, "")[1].startswith("/" + self._store.bucket)
@@ -199,7 +199,7 @@ class _Bucket:
         yield Finding("style", "ok", f"the bucket is named {style}")
         names = {child.tag.rpartition("}")[2] for child in root}
         version = 2 if names & {"KeyCount", "NextContinuationToken"} else 1
-        yield Finding("list", "ok", f"version {version} of listings")
+        yield Finding("list", "ok", f"listing API version {version}")
 
     def _refused(self, error: S3Error) -> Finding:
         found = explain_s3(error, self._store.name, self._store.endpoint.url)
@@ -225,7 +225,9 @@ class _Bucket:
         asked = self._store.endpoint.region
         real = headers.get("x-amz-bucket-region", "") or self._location()
         if not real:
-            return Finding("region", "unknown", f"{asked} is used; the server does not say its own")
+            return Finding(
+                "region", "unknown", f"{asked} is used; the server does not name its own"
+            )
         if real == asked:
             return Finding("region", "ok", real)
         return Finding(
@@ -328,11 +330,13 @@ def _dns(host: str, *, is_proxy: bool) -> Iterator[Finding]:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         fix = "is the address or the region right (jumar login obs), and does DNS work?"
-        yield Finding("dns", "fail", f"{whose}{host} is unknown: {error.strerror or error}", fix)
+        yield Finding(
+            "dns", "fail", f"{whose}{host} does not resolve: {error.strerror or error}", fix
+        )
         return
     addresses = list(dict.fromkeys(str(row[4][0]) for row in found))
     shown = ", ".join(addresses[:3]) + (" …" if len(addresses) > 3 else "")
-    yield Finding("dns", "ok", f"{whose}{host} is {shown}")
+    yield Finding("dns", "ok", f"{whose}{host} resolves to {shown}")
 
 
 def _clock(headers: dict[str, str]) -> Finding:
@@ -381,5 +385,5 @@ def _written(place: Place) -> Iterator[Finding]:
             is_same = False
         failed = attempt(lambda: place.store.delete([key]), f"{key} could not be removed")
         if not is_same:
-            failed = Finding("write", "fail", "what was written is not what is read")
+            failed = Finding("write", "fail", "what was read back is not what was written")
     yield failed or Finding("write", "ok", "an object was written, read and removed")

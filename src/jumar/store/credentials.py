@@ -99,7 +99,7 @@ def obs_credential(
 
 
 def validate(credential: Credential) -> tuple[str, ...]:
-    """Check the key with the server; returns the buckets, if the key may list them."""
+    """Check the key with the server; returns the buckets, if the key can list them."""
     what = "the list of buckets"
     try:
         return tuple(S3(credential.wire(), timeout_s=20).buckets())

@@ -59,6 +59,11 @@ def state_name(state: str, language: str) -> str:
     return phrase(language, "state", state)
 
 
+def value_name(field: str, value: str, language: str) -> str:
+    """A value of a job file that is one of a few, such as `ranks: device`; English has it as it is written."""
+    return str(catalogue(language).get("terminal", {}).get(f"{field}: {value}", value))
+
+
 def told(language: str, name: str, /, **values: object) -> str:
     """What the terminal says of a job, with phrases of the same language in it."""
     return phrase(language, "told", name, **values)

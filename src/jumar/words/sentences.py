@@ -4,16 +4,19 @@ They are made in many rooms, also on the server, which does not know who will re
 English line is looked up: `no job {job}` in the table stands for any text in that place. A line that the
 table does not have stays English; one that begins with a place (`job.yaml: name: …`) is looked up without it too."""
 
+import json
 import re
 import string
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 # Errors may quote anything; a line of ours is short, and names few places.
-_LONGEST = 500
+_LONGEST = 800
 _MOST_PLACES = 3
+# The file is TOML of one form only, one line each; tomllib would take 50 ms of every command for it.
+_PAIR = re.compile(r'^("(?:[^"\\]|\\.)*") = ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 
 
 def spoken(text: str, language: str) -> str:
@@ -27,24 +30,46 @@ def spoken(text: str, language: str) -> str:
 def table(language: str) -> Mapping[str, str]:
     """English lines and their translations; `{name}` stands for a value."""
     text = files("jumar.words").joinpath(f"sentences.{language}.toml").read_text("utf-8")
-    return {line: words for part in tomllib.loads(text).values() for line, words in part.items()}
+    return {json.loads(line): json.loads(words) for line, words in _PAIR.findall(text)}
+
+
+class _Line(NamedTuple):
+    """A line with values: the words around them, in order, and all of it in English and in the language."""
+
+    pieces: tuple[str, ...]
+    english: str
+    words: str
+
+    def may_be(self, text: str) -> bool:
+        """Whether its words are in the text, which is much quicker to tell than to make an expression of all."""
+        at = 0
+        for piece in self.pieces:
+            at = text.find(piece, at)
+            if at < 0:
+                return False
+            at += len(piece)
+        return True
 
 
 @cache
-def _patterns(language: str) -> tuple[tuple["re.Pattern[str]", str], ...]:
+def _lines(language: str) -> tuple[_Line, ...]:
     """The lines with values, those with the most words of their own first."""
-    made = [(line, words) for line, words in table(language).items() if "{" in line]
-    made.sort(key=lambda one: -len(re.sub(r"\{\w+\}", "", one[0])))
-    return tuple((re.compile(_expression(line)), words) for line, words in made)
+    made = [
+        _Line(tuple(literal for literal, *_ in string.Formatter().parse(line)), line, words)
+        for line, words in table(language).items()
+        if "{" in line
+    ]
+    return tuple(sorted(made, key=lambda one: -sum(map(len, one.pieces))))
 
 
-def _expression(line: str) -> str:
+@cache
+def _expression(line: str) -> "re.Pattern[str]":
     parts: list[str] = []
     for literal, name, _, _ in string.Formatter().parse(line):
         # What somebody typed is quoted, and may be nothing.
         amount = "*" if literal.endswith("'") else "+"
         parts += [re.escape(literal), f"(?P<{name}>.{amount}?)" if name else ""]
-    return "".join(parts)
+    return re.compile("".join(parts))
 
 
 def _line(line: str, language: str) -> str:
@@ -70,8 +95,8 @@ def _known(bare: str, language: str) -> str | None:
     exact = table(language).get(bare)
     if exact is not None:
         return exact.format()
-    for pattern, words in _patterns(language):
-        found = pattern.fullmatch(bare)
+    for line in _lines(language):
+        found = _expression(line.english).fullmatch(bare) if line.may_be(bare) else None
         if found:
-            return words.format(**found.groupdict())
+            return line.words.format(**found.groupdict())
     return None

@@ -157,7 +157,7 @@ class Api:
             )
         except (WebSocketException, OSError) as error:
             raise EngineFailed(
-                f"Kubernetes does not let us into {pod}: {in_a_line(error)}", hint=RIGHTS_HINT
+                f"Kubernetes refuses access to {pod}: {in_a_line(error)}", hint=RIGHTS_HINT
             ) from error
 
     def has_volcano(self) -> bool:

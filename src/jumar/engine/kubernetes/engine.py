@@ -274,7 +274,7 @@ class KubernetesEngine:
         if first is None or not reasons.is_running(first):
             raise Conflict(
                 f"Kubernetes does not run job {attempt.job_id} now",
-                hint="kubectl get pods shows it",
+                hint="see: kubectl get pods",
             )
         # As it was started: another program may be in use by now.
         _, _, _, python, program, *_ = first["spec"]["containers"][0]["command"]

@@ -238,7 +238,7 @@ class SiteEngine(LocalEngine):
     def send_results(self, attempt: Attempt) -> None:
         """Only its user may read them, and nobody of hers runs any more."""
         raise EngineFailed(
-            "results that a job of a site has left are not sent later",
+            "on a site, results that a job has left are not uploaded later",
             hint=f"fetch them with: jumar get {attempt.job_id}",
         )
 

@@ -121,7 +121,7 @@ class RootFiles(SharedFiles):
             return self._open(job_id, "/".join(names) or ".")
         except RootRefused as error:
             if error.message == os.strerror(errno.EACCES):
-                raise JobFileNotFound(f"{path} is closed to the job's own user") from error
+                raise JobFileNotFound(f"{path} cannot be opened by the job's own user") from error
             raise self._not_found(job_id, path) from error
 
     def _names_of(self, job_id: str, path: str) -> list[str]:

@@ -87,7 +87,7 @@ class Slurm:
             return said
         if _AWAY.search(said):
             raise EngineFailed(f"Slurm does not answer: {said}")
-        raise SubmitRefused(f"Slurm refuses the job: {said}", hint="sinfo shows what there is")
+        raise SubmitRefused(f"Slurm refuses the job: {said}", hint="see what there is: sinfo")
 
     def rows(self, name: str | None = None) -> list[Row]:
         """All jobs of ours, ended ones too as long as Slurm knows them; EngineFailed: nobody knows."""
@@ -196,7 +196,7 @@ def missing(program: str) -> EngineFailed:
     """Without Slurm's programs nothing can be asked."""
     return EngineFailed(
         f"{program} is not installed on this machine",
-        hint="use a login node of the cluster; jumar slurm setup makes a cluster",
+        hint="use a login node of the cluster; jumar slurm setup creates one",
     )
 
 

@@ -205,7 +205,7 @@ class SlurmEngine:
         """By a step of Slurm on the job's first node, which shares what the job has."""
         row = self._row(attempt)
         if row is None or row.state != "RUNNING":
-            raise Conflict(f"Slurm does not run job {attempt.job_id} now", hint="squeue shows it")
+            raise Conflict(f"Slurm does not run job {attempt.job_id} now", hint="see: squeue")
         directory = self._roots.of(attempt)
         program = [sys.executable, "-m", _FAR, "far", directory.root, str(directory.number)]
         self._starter.reap()

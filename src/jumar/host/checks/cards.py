@@ -73,11 +73,10 @@ def device_permissions(patient: Patient) -> Iterator[Finding]:
             refused.setdefault(answer.group, []).append(f"/dev/{name}")
     for group, files in refused.items():
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        why = ""
-        if patient.uid == 0 and not may_override(patient):
-            why = ": it is root, but without CAP_DAC_OVERRIDE"
+        is_bound = patient.uid == 0 and not may_override(patient)
+        root = ": it is root, but without CAP_DAC_OVERRIDE" if is_bound else ""
         yield fail(
-            f"this user cannot read and write {files[0]}{more}{why}",
+            f"this user cannot read and write {files[0]}{more}{root}",
             _let_in(patient, group),
         )
     if not refused:

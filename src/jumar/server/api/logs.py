@@ -59,7 +59,7 @@ def find_first_error(site: Site, job_id: str) -> FirstError:
     """LogNotFound where there is none; reads all logs of the job."""
     evidence = site.service.why(job_id).evidence
     if not evidence:
-        raise LogNotFound("no line of the job's logs tells of an error")
+        raise LogNotFound("no line of the job's logs reports an error")
     first = evidence[0]
     found = FirstError(file=first.file, line=first.line, text=first.text)
     named = _RANK_LOG.fullmatch(first.file)

@@ -49,7 +49,7 @@ def _files(site: Site, job_id: str, place: str) -> Iterator[tuple[str, JobFile]]
             count += 1
             if count > _MOST_FILES:
                 raise BadInput(
-                    f"{place} has more than {_MOST_FILES} files", hint="name one folder of it"
+                    f"{place} has more than {_MOST_FILES} files", hint="name one of its folders"
                 )
             is_alone = one.path == page.path
             yield (

@@ -95,7 +95,9 @@ class Guard:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if answer.started:
                 raise
-            unexpected = ServerFailed("the server failed", hint="its log says more: server.log")
+            unexpected = ServerFailed(
+                "the server hit an internal error", hint="see its log: server.log"
+            )
             await error_answer(unexpected, scope["path"])(scope, receive, answer.send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

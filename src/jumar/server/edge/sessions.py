@@ -70,5 +70,5 @@ class Sessions:
         """The session, if it is this user's; an administrator does not type into others' shells."""
         found = self._open.get(session_id)
         if found is None or (found.user, found.job_id) != (user, job_id):
-            raise SessionNotFound("the command has ended, or somebody else runs it")
+            raise SessionNotFound("the command has ended, or belongs to somebody else")
         return found

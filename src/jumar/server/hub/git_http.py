@@ -135,7 +135,7 @@ async def _answer(call: Call, process: asyncio.subprocess.Process) -> None:
             else:
                 headers[name] = value.strip()
     if not headers:
-        raise Unavailable("git ended without an answer", hint="try again")
+        raise Unavailable("git ended without a reply", hint="try again")
     await call.start(status, headers)
     while block := await wire.read(1 << 18):
         await patiently(call, block, more=True)

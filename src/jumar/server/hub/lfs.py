@@ -155,7 +155,7 @@ async def _transfer(call: Call, repo_id: str, oid: str, size_text: str, rest: li
         raise NotAllowed("this link is not valid or has expired", hint="ask for another one")
     repo = await in_thread(call.hub.repositories.by_id, repo_id)
     if repo is None:
-        raise NotFound("the repository does not exist any more")
+        raise NotFound("the repository no longer exists")
     match (call.method, rest):
         case ("GET" | "HEAD", []):
             file = await in_thread(call.hub.objects.open, repo, oid)

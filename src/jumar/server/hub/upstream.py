@@ -160,7 +160,7 @@ async def _relay(
 
 def _not_what_it_said() -> Unavailable:
     return Unavailable(
-        "the other hub sent something else than it said", hint="try again in some minutes"
+        "the other hub sent something other than it announced", hint="try again in a few minutes"
     )
 
 

@@ -62,7 +62,7 @@ async def _allowed(call: Call, repo_id: str, session: str) -> RepoRecord:
         raise NotSignedIn("this token is not valid or has expired", hint="upload again")
     repo = await in_thread(call.hub.repositories.by_id, repo_id)
     if repo is None:
-        raise NotFound("the repository does not exist any more")
+        raise NotFound("the repository no longer exists")
     return repo
 
 

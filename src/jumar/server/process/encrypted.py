@@ -151,5 +151,5 @@ def _answer(error: JumarError) -> bytes:
 
 
 _SPEAKS_TLS = _answer(
-    NotEncrypted("this port speaks TLS only", hint="write https:// in place of http://")
+    NotEncrypted("this port speaks TLS only", hint="write https:// instead of http://")
 )

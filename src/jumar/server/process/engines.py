@@ -66,7 +66,7 @@ def engines_of(
         if name not in makers:
             raise HomeUnusable(
                 f"the engine {name!r} is not offered here",
-                hint="engines: local and slurm; kubernetes and modelarts for a person's own server",
+                hint="engines: local and slurm; kubernetes and modelarts on a personal server",
             )
     return Engines(*(makers[name]() for name in names))
 

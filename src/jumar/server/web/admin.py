@@ -63,7 +63,7 @@ def _named(card: str) -> tuple[str, CardRef]:
     kind, _, rest = card.partition("/")
     node, _, number = rest.rpartition("/")
     if not number.isdecimal():
-        raise BadInput(f"{card!r} is no card", hint="such as npu/local/3")
+        raise BadInput(f"{card!r} is not a card", hint="such as npu/local/3")
     return kind, CardRef(node, int(number))
 
 

@@ -31,7 +31,14 @@ from jumar.spec.amounts import bytes_text
 from jumar.spec.devices import card_names
 from jumar.spec.people import UserRecord
 from jumar.why.knowledge import texts
-from jumar.words.reasons import catalogue, reason, recovery_sentence, state_name, waiting_sentence
+from jumar.words.reasons import (
+    catalogue,
+    reason,
+    recovery_sentence,
+    state_name,
+    value_name,
+    waiting_sentence,
+)
 from jumar.words.sentences import spoken
 
 STATIC = Path(str(files("jumar.server.web").joinpath("static")))
@@ -68,6 +75,7 @@ def render(
             waiting_sentence=partial(waiting_sentence, language=t.language),
             state_name=partial(_state_name, language=t.language),
             field_name=partial(_field_name, language=t.language),
+            spec_value=partial(value_name, language=t.language),
             spoken=partial(spoken, language=t.language),
             card_names=card_names,
             **values,

@@ -34,6 +34,13 @@ const Charts = (() => {
   }
 
   const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const seconds = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  // Ticks less than a minute apart would all read the same.
+  const times = (ticks) => ticks.map((tick) => (ticks.length > 1 && ticks[1] - ticks[0] < 60 ? seconds : clock).format(tick * 1000));
+  // Where all is zero, uPlot would draw up to 100, as if there were that many cores.
+  const spread = (_, low, high) => (low === null ? [null, null] : low === 0 && high === 0 ? [0, 1] : uPlot.rangeNum(low, high, 0.1, true));
+  const places = JSON.parse(document.getElementById("words").textContent).axis;
+  const place = (axis, x) => (places[axis] ?? "{x}").replace("{x}", short(x));
   const moment = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" });
 
   function options(width, curves, { log = false, time = false } = {}, onCursor) {
@@ -42,8 +49,8 @@ const Charts = (() => {
     return {
       width,
       height: HEIGHT,
-      scales: { x: { time }, y: { distr: log ? 3 : 1 } },
-      axes: [time ? { ...across, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1000)) } : across, { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) }],
+      scales: { x: { time }, y: log ? { distr: 3 } : { range: spread } },
+      axes: [time ? { ...across, values: (_, ticks) => times(ticks), space: 64 } : across, { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) }],
       legend: { show: false },
       cursor: { sync: { key: "job" }, drag: { x: true, y: false } },
       hooks: { setCursor: [onCursor], setData: [onCursor] },
@@ -130,9 +137,9 @@ const Charts = (() => {
       const at = this.plot.cursor.idx ?? null;
       const [x, ...values] = this.plot.data;
       const told = values.map((one) => short(at === null ? lastOf(one) : one[at]));
-      const place = at === null ? "" : this.settings.time ? moment.format(x[at] * 1000) : `${this.curves[0].axis ?? ""} ${short(x[at])}`;
+      const where = at === null ? "" : this.settings.time ? moment.format(x[at] * 1000) : place(this.curves[0].axis, x[at]);
       const alone = this.curves.length === 1 ? told[0] : "";
-      this.value.textContent = [place, alone].filter(Boolean).join(" · ");
+      this.value.textContent = [where, alone].filter(Boolean).join(" · ");
       this.legend.querySelectorAll("b").forEach((element, index) => { element.textContent = told[index]; });
     }
 

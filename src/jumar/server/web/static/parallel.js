@@ -22,6 +22,9 @@
     return [...names].filter((name) => new Set(runs.map((run) => JSON.stringify(run.parameters[name]))).size > 1).sort();
   }
 
+  // A line between values tells something only where at least two runs have different ones.
+  const isDrawn = (name) => new Set(runs.map((run) => run.parameters[name]).filter((value) => value !== undefined && value !== null)).size > 1;
+
   // Where a value stands on its axis, 0 to 1.
   function scale(values) {
     const known = values.filter((value) => value !== undefined && value !== null);
@@ -46,7 +49,9 @@
   }
 
   function draw() {
-    const axes = [...differing().slice(0, MOST_AXES).map((name) => ({ name, value: (run) => run.parameters[name] })), { name: picker.value, value: valueOf }];
+    const drawn = differing().filter(isDrawn);
+    section.querySelectorAll("[data-lines]").forEach((one) => { one.hidden = !drawn.length; });
+    const axes = [...drawn.slice(0, MOST_AXES).map((name) => ({ name, value: (run) => run.parameters[name] })), { name: picker.value, value: valueOf }];
     for (const axis of axes) axis.scale = scale(runs.map(axis.value));
     const svg = section.querySelector("svg");
     svg.replaceChildren();

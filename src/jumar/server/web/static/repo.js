@@ -3,6 +3,7 @@
 
 (() => {
   const form = document.getElementById("repo-upload");
+  if (!form) return;
   const said = form.querySelector("[role=status]");
   const place = form.dataset.place;
 

@@ -11,6 +11,7 @@ from torch_npu._sim.memory import LEDGERS
 from torch_npu._sim.place import SETTINGS
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.refuse import size
+from torch_npu._sim.report_words import padded, said
 from torch_npu._sim.watch import WATCH
 
 _SHOWN = 12
@@ -72,28 +73,37 @@ def _where(entry: Dict[str, Any]) -> str:
 def _section(title: str, rows: List[Tuple[str, str]]) -> List[str]:
     if not rows:
         return []
-    lines = [f"{title}:"]
-    lines += [f"  {left:<14} {right}" for left, right in rows[:_SHOWN]]
+    lines = [said("{title}:", title=title)]
+    lines += [f"  {padded(left, 14)} {right}" for left, right in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
-        lines.append(f"  … and {len(rows) - _SHOWN} more")
+        lines.append("  " + said("… and {count} more", count=len(rows) - _SHOWN))
     return lines
 
 
 def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+    return said("once") if count == 1 else said("{count} times", count=count)
 
 
 def as_text(report: Dict[str, Any]) -> str:
     """The report for people."""
-    bound = "at least " if report["at_least"] else ""
+
+    def bound(amount: str) -> str:
+        return said("at least {amount}", amount=amount) if report["at_least"] else amount
+
     lines = [
-        f"== trial on simulated NPUs: {report['chip']}, torch_npu {report['release']}, "
-        f"mode {report['mode']}, {report['steps']} optimizer steps"
+        said(
+            "== trial on simulated NPUs: {chip}, torch_npu {release}, mode {mode}, "
+            "{steps} optimizer steps",
+            chip=report["chip"],
+            release=report["release"],
+            mode=report["mode"],
+            steps=report["steps"],
+        )
     ]
     lines += _section(
-        "no NPU kernel, falls back to the CPU",
+        said("no NPU kernel, falls back to the CPU"),
         [
-            (bound + _times(row["count"]), f"aten::{row['name']}  {_where(row)}")
+            (bound(_times(row["count"])), f"aten::{row['name']}  {_where(row)}")
             for row in report["host_operators"]
         ],
     )
@@ -101,26 +111,29 @@ def as_text(report: Dict[str, Any]) -> str:
         rows = [row for row in report["events"] if row["kind"] == kind]
         moved = report["bytes_moved"].get(kind)
         lines += _section(
-            f"{title} ({size(moved)})" if moved else title,
+            said("{title} ({size})", title=said(title), size=size(moved)) if moved else said(title),
             [(_times(row["count"]), f"{row['what']}  {_where(row)}") for row in rows],
         )
     lines += _section(
-        "peak memory",
+        said("peak memory"),
         [
-            (f"npu:{row['device']}", f"{bound}{size(row['peak'])} of {size(row['limit'])}")
+            (
+                f"npu:{row['device']}",
+                said("{peak} of {limit}", peak=bound(size(row["peak"])), limit=size(row["limit"])),
+            )
             for row in report["memory"]
         ],
     )
     operators = report["operators"]
     if operators:
         most = ", ".join(list(operators)[:8])
-        lines.append(f"operators: {len(operators)} kinds; most used: {most}")
+        kinds = "operators: {count} kinds; most used: {most}"
+        lines.append(said(kinds, count=len(operators), most=most))
     if report["dtypes"]:
-        lines.append(
-            "dtypes: " + ", ".join(name.replace("torch.", "") for name in report["dtypes"])
-        )
+        names = ", ".join(name.replace("torch.", "") for name in report["dtypes"])
+        lines.append(said("dtypes: {names}", names=names))
     if not (report["host_operators"] or any(row["kind"] == "refused" for row in report["events"])):
-        lines.append("found nothing that a real NPU would refuse or run on the CPU")
+        lines.append(said("found nothing that a real NPU would refuse or run on the CPU"))
     return "\n".join(lines)
 
 
@@ -144,7 +157,7 @@ def _at_exit(pid: int) -> None:
         try:
             _write(_path_for(SETTINGS.report, report["rank"]), report)
         except OSError as error:
-            sys.stderr.write(f"the trial report was not written: {error}\n")
+            sys.stderr.write(said("the trial report was not written: {error}", error=error) + "\n")
 
 
 def install() -> None:
