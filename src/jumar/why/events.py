@@ -205,6 +205,9 @@ def _kept(raised: list[Raised], known: _Known) -> list[Raised]:
 def _tells_more(one: Raised, cause: Raised, known: _Known) -> bool:
     """Whether what followed from an exception says more than that does: `Empty` of a queue says nothing."""
     event, before = _of_exception(one, known), _of_exception(cause, known)
+    if before.particular is None and "advice" in event.also and "advice" not in before.also:
+        # It was raised to say what to do.
+        return True
     if before.cause.name in (PYTHON_ERROR, LIBRARY_ERROR) and event.weight:
         return True
     return before.level > event.level
@@ -246,7 +249,8 @@ def _of_exception(one: Raised, known: _Known) -> Event:
         one.lines[0],
         _began(one.lines),
         {"error": one.said[:200], **told.values, **({} if form is None else form.values)}
-        | ({} if one.place is None else {"place": one.place}),
+        | ({} if one.place is None else {"place": one.place})
+        | ({} if not one.own_source else {"line": one.own_source}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
         is_general=not is_named and not one.is_own,
@@ -259,7 +263,8 @@ def _of_exception(one: Raised, known: _Known) -> Event:
 def _form_of(one: Raised, cause: Cause) -> Read | None:
     """What the form of its message says more than its cause, with the line of source and the files that it came through."""
     below = "\n".join(line.text for line in one.lines[1:_READ_LINES])
-    return read(cause.name, f"{one.said}\n{below}", f"{one.frames}\n> {one.source}")
+    where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
+    return read(cause.name, f"{one.said}\n{below}", where)
 
 
 def _also(told: Told, cause: Cause, *, is_known: bool) -> tuple[str, ...]:

@@ -48,7 +48,11 @@ _QUOTES = " raised:"
 _MESSAGE_LINES, _MOST_ABOVE = 12, 400
 _SHORTEST_STACK = 3
 _HOLLOW_LINES = 40
-_LIBRARY = ("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>")
+_LIBRARY = (
+    *("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>"),
+    # Compiled code is a package's.
+    *(".pyx", ".pxi", ".pxd"),
+)
 # A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
 _BOXED = ("\u2502", "\u256d", "\u2570", "\u2503", "\u254f")
 _BOXED_FRAME = re.compile(r"[\u2502\u2503] (?P<path>\S.*\.py):(?P<line>\d+) in (?P<name>\S+)")
@@ -88,6 +92,8 @@ class Raised:
     is_cleaning: bool = False
     source: str = ""
     """The line of source that raised it, as the stack quotes it."""
+    own_source: str = ""
+    """The last line of the script's own code that the stack quotes."""
 
     @property
     def said(self) -> str:
@@ -216,7 +222,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
     ]
     # What is evaluated from text has no file; who has it evaluated has.
     frames = [frame for frame in frames if frame["path"] != "<string>"] or frames
-    own = [frame for frame in frames if not any(part in frame["path"] for part in _LIBRARY)]
+    own = [frame for frame in frames if _is_own(frame)]
     # A syntax error has the place of the error as its last frame.
     shown = (own or frames)[-1:]
     before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
@@ -236,6 +242,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         is_aside=any(word in before for word in _ASIDE),
         is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
         source=_source(above),
+        own_source=_own_source(above),
     )
 
 
@@ -263,6 +270,20 @@ def _asserted(above: Sequence[Line]) -> str | None:
     """The last source line that a stack quotes, if it is an assertion."""
     source = _source(above)
     return source if source.startswith("assert ") else None
+
+
+def _is_own(frame: re.Match[str]) -> bool:
+    return not any(part in frame["path"] for part in _LIBRARY)
+
+
+def _own_source(above: Sequence[Line]) -> str:
+    """What the last frame of the script's own code quotes."""
+    for index in range(len(above) - 2, -1, -1):
+        frame = _FRAME.match(above[index].text)
+        if frame is not None and _is_own(frame):
+            below = above[index + 1].text.strip()
+            return "" if _FRAME.match(below) or _MARKER.fullmatch(below) else below[:160]
+    return ""
 
 
 def _source(above: Sequence[Line]) -> str:
