@@ -25,8 +25,18 @@ _NO_ADVICE = re.compile(
     r"|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
 _MOST_ADVICE, _SHORTEST = 2, 12
+_MOST_PACKAGES = 2
 _LONGEST = 280
-_PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)(?:/|\.py)")
+# unsloth writes what it makes of trl's trainers into a folder beside the script.
+_PACKAGE = re.compile(
+    r"(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)(?:/|\.py)|(?P<made>unsloth)_compiled_cache/"
+)
+# A call that does not fit names the function, which tells whose it is.
+_CALLED = re.compile(
+    r"TypeError: (?:(?P<trl>(?:SFT|[A-Z]*PO|RLOO|GKD|Reward)(?:Trainer|Config))|(?P<peft>(?:Lora|Peft)\w+)|(?P<accelerate>Accelerator)"
+    r"|(?P<transformers>Trainer|Seq2Seq\w+|TrainingArguments|seed_worker|\w+(?:ForCausalLM|ForConditionalGeneration)|PreTrained\w+)"
+    r"|(?P<diffusers>UNet2D\w+|Autoencoder\w+|StableDiffusion\w+))[.(]\S*?\)? (?:got|takes|missing)"
+)
 # What these raise is mostly about what they were given: the caller tells more.
 _TOOLS = frozenset(
     ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
@@ -167,10 +177,11 @@ def told_by(one: Raised) -> Told:
         if top not in _OWN_NAMES and "." not in missing[1]:
             sentences.append("install")
             values["install"] = _DISTRIBUTIONS.get(top, top)
-    package = package_of(one.frames)
+    package, *callers = _parties(one) or [None]
     if api is None and package is not None:
-        sentences.append("inside")
+        sentences.append("between" if callers else "inside")
         values["package"] = package
+        values |= {"caller": callers[0]} if callers else {}
     return Told(api, tuple(sentences), values)
 
 
@@ -186,14 +197,29 @@ def advice(message: str) -> str:
     return " ".join(found[:_MOST_ADVICE])[:_LONGEST]
 
 
-def package_of(frames: str) -> str | None:
-    """The package whose code raised it, or called a tool that did; None if that is the script's own code."""
+def _parties(one: Raised) -> list[str]:
+    """The packages that do not agree: whose function was called, where its name tells that, and who called it."""
+    packages = packages_of(one.frames)
+    called = _CALLED.search(one.lines[0].text)
+    owner = None if called is None else called.lastgroup
+    if owner is None or owner in packages[:1]:
+        return packages
+    return [owner, *packages][:_MOST_PACKAGES]
+
+
+def packages_of(frames: str) -> list[str]:
+    """The package whose code raised it, or called a tool that did, and the one that had called it; none if that is the script's own code."""
+    found: list[str] = []
     for frame in reversed(frames.split("\n")):
-        found = _PACKAGE.search(frame)
-        if found is None:
+        name = _PACKAGE.search(frame)
+        if name is None:
             if "/lib/python" in frame or "<frozen" in frame:
                 continue
-            return None
-        if found["name"] not in _TOOLS:
-            return _DISTRIBUTIONS.get(found["name"], found["name"])
-    return None
+            break
+        top = name["name"] or name["made"]
+        package = _DISTRIBUTIONS.get(top, top)
+        if top not in _TOOLS and package not in found:
+            found.append(package)
+        if len(found) == _MOST_PACKAGES:
+            break
+    return found

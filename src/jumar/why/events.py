@@ -273,6 +273,7 @@ def _also(told: Told, cause: Cause, *, is_known: bool) -> tuple[str, ...]:
     fits = {
         "advice": True,
         "inside": is_about_versions and cause.level <= Level.SYMPTOM,
+        "between": is_about_versions and cause.level <= Level.SYMPTOM,
         "install": cause.name == "module-missing",
         "instead": cause.name in (API_GONE, API_NEW),
     }
