@@ -24,6 +24,12 @@ _NO_ADVICE = re.compile(
     r"|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
     r"|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
+# What a message quotes, and words that only code has.
+_NAMED = re.compile(
+    r"(?<=[`'\"])--?[\w-]{2,40}(?=[`'\"])|(?<=[`'\"])[A-Za-z_][\w.]{2,40}(?=[`'\"])|\b[a-z]+_[a-z0-9_]+\b"
+)
+_MOST_NAMES = 3
+_RAISES = re.compile(r"^[\w.]*(?:Error|Exception): ")
 _MOST_ADVICE, _SHORTEST = 2, 12
 _MOST_PACKAGES = 2
 _LONGEST = 280
@@ -175,13 +181,16 @@ def told_by(one: Raised) -> Told:
     if api is None and missing is not None:
         top = missing[1].partition(".")[0]
         if top not in _OWN_NAMES and "." not in missing[1]:
-            sentences.append("install")
+            sentences.append("install" if top in _DISTRIBUTIONS else "perhaps")
             values["install"] = _DISTRIBUTIONS.get(top, top)
-    package, *callers = _parties(one) or [None]
-    if api is None and package is not None:
-        sentences.append("between" if callers else "inside")
-        values["package"] = package
-        values |= {"caller": callers[0]} if callers else {}
+    parties = _parties(one)
+    if api is None and parties:
+        sentences.append("between" if len(parties) > 1 else "inside")
+        values |= dict(zip(("package", "caller"), parties, strict=False))
+    names = list(dict.fromkeys(_NAMED.findall(_RAISES.sub("", one.lines[0].text))))
+    if names:
+        sentences.append("names")
+        values |= {"names": ", ".join(names[:_MOST_NAMES]), "first": names[0]}
     return Told(api, tuple(sentences), values)
 
 
@@ -189,7 +198,7 @@ def advice(message: str) -> str:
     """The sentences of a message that say what to do; empty if there is none."""
     found = [
         sentence.strip()
-        for sentence in _SENTENCE.split(message)
+        for sentence in _SENTENCE.split(_RAISES.sub("", message))
         if len(sentence.strip()) >= _SHORTEST
         and _ADVISES.search(sentence.strip())
         and not _NO_ADVICE.search(sentence)

@@ -36,7 +36,7 @@ _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(
-    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)"
+    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:| -)"
     r"|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
 )
 # The message of a C++ exception that nobody caught, and of a check that ended the process.
@@ -63,6 +63,7 @@ _TOLD_BY_LINES = frozenset(
             "aborted",
             "node-login",
             "kernel-arguments",
+            "compiler-missing",
         ),
     )
 )
@@ -96,8 +97,20 @@ _RAISED_INSIDE = (_OF_VERSIONS | {"key-missing"}) - {
     "configuration",
     "arguments",
 }
+# What only says that something failed for an exception that was shown before.
+_WRAPS = re.compile(
+    r"(?i)\b(?:an )?error (?:occurred )?(?:while|during|when|in|executing)\b|see (?:the )?(?:above|original)|Unable to run|failed to (?:run|execute)\b"
+)
+# Where the names in the message tell more than the class.
+_SAYS_LITTLE = _GENERAL | {
+    *("configuration", "arguments", "wrong-type", "shape", "dtype", "other-device", "index-range"),
+    *("data-broken", "data-pipeline", "not-there", "already-there", "library-use", "numerical"),
+    *("model-load", "checkpoint-fit", "key-missing", "none-value", "autograd", "number-text"),
+}
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
+_MODULE_PACKAGE = "module-package"
+"""The form of a module's name of which nothing else is known."""
 _KIND_LINES, _NEAR, _READ_LINES = 2, 15, 8
 _FEW_LINES = 10
 """A log of no more lines is what somebody took to be the error."""
@@ -204,6 +217,8 @@ def _kept(raised: list[Raised], known: _Known) -> list[Raised]:
 
 def _tells_more(one: Raised, cause: Raised, known: _Known) -> bool:
     """Whether what followed from an exception says more than that does: `Empty` of a queue says nothing."""
+    if _WRAPS.search(one.said) and not cause.is_mute:
+        return False
     event, before = _of_exception(one, known), _of_exception(cause, known)
     if before.particular is None and "advice" in event.also and "advice" not in before.also:
         # It was raised to say what to do.
@@ -255,7 +270,7 @@ def _of_exception(one: Raised, known: _Known) -> Event:
         one.lines[-1].offset + len(one.lines[-1].text),
         is_general=not is_named and not one.is_own,
         is_hint=is_hint,
-        also=_also(told, cause, is_known=best is not None or form is not None),
+        also=_also(told, cause, form, is_known=best is not None or form is not None),
         particular=None if form is None else form.name,
     )
 
@@ -267,7 +282,7 @@ def _form_of(one: Raised, cause: Cause) -> Read | None:
     return read(cause.name, f"{one.said}\n{below}", where)
 
 
-def _also(told: Told, cause: Cause, *, is_known: bool) -> tuple[str, ...]:
+def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tuple[str, ...]:
     """Which of its sentences fit this cause."""
     is_about_versions = not is_known or cause.name in _RAISED_INSIDE
     fits = {
@@ -275,6 +290,8 @@ def _also(told: Told, cause: Cause, *, is_known: bool) -> tuple[str, ...]:
         "inside": is_about_versions and cause.level <= Level.SYMPTOM,
         "between": is_about_versions and cause.level <= Level.SYMPTOM,
         "install": cause.name == "module-missing",
+        "perhaps": form is not None and form.name == _MODULE_PACKAGE,
+        "names": not is_known and cause.name in _SAYS_LITTLE,
         "instead": cause.name in (API_GONE, API_NEW),
     }
     return tuple(

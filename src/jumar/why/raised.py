@@ -67,6 +67,8 @@ _WRAPS_STACK = re.compile(r"[A-Za-z_][\w.]*: Traceback \(most recent call last\)
 # A frame of compiled code has no line of source.
 _COMPILED = re.compile(r"\s*File \"[^\"]+\.p(?:yx|xi)\"")
 _MARKER = re.compile(r"[\s^~]*")
+# The line at which a notebook's frame stands, among others that it quotes.
+_AT = re.compile(r"-{1,6}> ?\[?\d+\]? (?P<source>.+)")
 
 
 @dataclass(slots=True)
@@ -288,5 +290,8 @@ def _own_source(above: Sequence[Line]) -> str:
 
 def _source(above: Sequence[Line]) -> str:
     """The last source line that a stack quotes."""
-    texts = (line.text.strip() for line in reversed(above))
+    texts = [line.text.strip() for line in reversed(above)]
+    pointed = next((found["source"] for text in texts if (found := _AT.match(text))), None)
+    if pointed is not None:
+        return pointed.strip()[:160]
     return next((text[:160] for text in texts if not _MARKER.fullmatch(text)), "")
