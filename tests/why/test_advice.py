@@ -72,6 +72,17 @@ def test_two_packages_that_do_not_fit_each_other_are_both_named() -> None:
     assert "`pip show transformers trl`" in verdict.remedy["en"]
 
 
+def test_an_argument_that_a_package_hands_on_is_told_as_such() -> None:
+    verdict = _of(
+        'Traceback (most recent call last):\n  File "/home/ann/train.py", line 3, in f\n'
+        "    model = Net.from_pretrained(name, use_x=True)\n"
+        '  File "/opt/lib/python3.11/site-packages/transformers/modeling_utils.py", line 3, in g\n'
+        "    model = cls(config, *args, **kwargs)\n"
+        "TypeError: Net.__init__() got an unexpected keyword argument 'use_x'\n"
+    )
+    assert verdict.what["en"].startswith("from_pretrained handed the argument use_x on")
+
+
 def test_names_are_told_with_the_versions_that_have_them() -> None:
     verdict = _of("AttributeError: module 'numpy' has no attribute 'float'")
     assert (
