@@ -65,15 +65,22 @@ def _search(pattern: str, message: re.Match[str], where: str) -> re.Match[str] |
 
 @cache
 def particulars() -> tuple[Particular, ...]:
-    """All of the table, the particular ones first."""
-    return tuple(_particular(*row) for row in rows("jumar.why", "particulars.tsv"))
+    """All of the tables, the particular ones first: what a program says in its own words, then forms of exceptions."""
+    programs = (
+        _particular(name, cause, _ANY, pattern, _NONE, _NONE)
+        for name, cause, pattern, *_ in rows("jumar.why", "programs.tsv")
+    )
+    return (*programs, *(_particular(*row) for row in rows("jumar.why", "particulars.tsv")))
 
 
 @cache
 def words(language: str) -> Mapping[str, Mapping[str, str]]:
     """`what` and `remedy` of every form."""
-    text = files("jumar.why").joinpath(f"particulars.{language}.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    tables = (
+        tomllib.loads(files("jumar.why").joinpath(f"{table}.{language}.toml").read_text("utf-8"))
+        for table in ("programs", "particulars")
+    )
+    return {name: told for table in tables for name, told in table.items()}
 
 
 def _particular(
