@@ -123,7 +123,11 @@ def signatures() -> tuple[Signature, ...]:
     """All signatures, ours and the launcher's."""
     known = causes()
     own = [(known[cause], words) for cause, _, *words in rows("jumar.why", "signatures.tsv")]
-    programs = ((known[row[1]], row[3:]) for row in rows("jumar.why", "programs.tsv"))
+    programs = (
+        (known[cause], words)
+        for _, cause, _, *words in rows("jumar.why", "programs.tsv")
+        if words != ["-"]
+    )
     alike = [
         (cause, [word.replace(*_ALIKE) for word in words])
         for cause, words in own
