@@ -265,7 +265,7 @@ def _of_exception(one: Raised, known: _Known) -> Event:
         _began(one.lines),
         {"error": one.said[:200], **told.values, **({} if form is None else form.values)}
         | ({} if one.place is None else {"place": one.place})
-        | ({} if not one.own_source else {"line": one.own_source}),
+        | ({} if not one.own_source else {"own": one.own_source}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
         is_general=not is_named and not one.is_own,

@@ -300,7 +300,7 @@ def _details(chosen: _Sign, same: Sequence[_Sign]) -> list[Detail]:
 
 def _own_words(event: Event) -> list[Detail]:
     """The exception's own message and the script's own line, where nothing more particular is told."""
-    line, error = event.values.get("line"), event.values.get("error", "")
+    line, error = event.values.get("own"), event.values.get("error", "")
     if line is None or event.particular is not None or event.cause.whose != "script":
         return []
     is_told = "{error}" in texts("en")[event.cause.name]["what"]
