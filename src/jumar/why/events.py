@@ -107,6 +107,20 @@ _SAYS_LITTLE = _GENERAL | {
     *("data-broken", "data-pipeline", "not-there", "already-there", "library-use", "numerical"),
     *("model-load", "checkpoint-fit", "key-missing", "none-value", "autograd", "number-text"),
 }
+# What these say is about the values that were given: whose code says so, and in which version, matters less.
+_ABOUT_VALUES = frozenset(
+    (
+        *("refused", "unsupported", "checked", "configuration", "arguments", "shape", "dtype"),
+        *(
+            "other-device",
+            "index-range",
+            "data-broken",
+            "data-empty",
+            "file-missing",
+            "number-text",
+        ),
+    )
+)
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _MODULE_PACKAGE = "module-package"
@@ -284,7 +298,9 @@ def _form_of(one: Raised, cause: Cause) -> Read | None:
 
 def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tuple[str, ...]:
     """Which of its sentences fit this cause."""
-    is_about_versions = not is_known or cause.name in _RAISED_INSIDE
+    is_about_versions = cause.name in _RAISED_INSIDE or not (
+        is_known or cause.name in _ABOUT_VALUES
+    )
     fits = {
         "advice": True,
         "inside": is_about_versions and cause.level <= Level.SYMPTOM,
