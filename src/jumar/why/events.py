@@ -292,6 +292,10 @@ def _of_exception(one: Raised, known: _Known) -> Event:
 def _form_of(one: Raised, cause: Cause) -> Read | None:
     """What the form of its message says more than its cause, with the line of source and the files that it came through."""
     below = "\n".join(line.text for line in one.lines[1:_READ_LINES])
+    first = one.lines[0].text.strip()
+    if one.asserted is None and first != one.said:
+        # Who quotes another's words may be known by its own.
+        below = f"{below}\n{first} {one.said}"
     where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
     return read(cause.name, f"{one.said}\n{below}", where)
 
@@ -307,7 +311,7 @@ def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tup
         "between": is_about_versions and cause.level <= Level.SYMPTOM,
         "install": cause.name == "module-missing",
         "perhaps": form is not None and form.name == _MODULE_PACKAGE,
-        "names": not is_known and cause.name in _SAYS_LITTLE,
+        "names": form is None and cause.name in _SAYS_LITTLE,
         "instead": cause.name in (API_GONE, API_NEW),
     }
     return tuple(

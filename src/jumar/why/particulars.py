@@ -12,6 +12,8 @@ from importlib.resources import files
 
 from jumar.why.knowledge import Cause, causes, rows
 
+# What is asked of None: an attribute, or an entry.
+_ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
 _NONE = "-"
 _ANY = "*"
 
@@ -52,9 +54,19 @@ def read(cause: str, message: str, where: str) -> Read | None:
             named = found.groupdict() | ({} if there is None else there.groupdict())
             said = {name: value.strip()[:120] for name, value in named.items() if value}
             # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.
-            if all(said.get(name) for name in named):
+            if all(said.get(name) for name in named) and _is_what_is_none(named, message, where):
                 return Read(one.name, one.cause, {**one.values, **said})
     return None
+
+
+def _is_what_is_none(named: Mapping[str, str | None], message: str, where: str) -> bool:
+    """Whether the value that a form takes for the one that is None is asked for what the message names."""
+    asked, value = _ASKED.search(message), named.get("value")
+    if asked is None or not value:
+        return True
+    name = asked["name"]
+    use = r"\[" if name in (None, "__getitem__") else rf"\.{re.escape(name)}\b"
+    return re.search(rf"^>.*{re.escape(value)}[^=;]*?{use}", where, re.MULTILINE) is not None
 
 
 def _search(pattern: str, message: re.Match[str], where: str) -> re.Match[str] | None:
