@@ -72,6 +72,8 @@ _WENT_ON = re.compile(
 )
 # What libraries say in a line of its own and often do without.
 _SURVIVABLE = frozenset(("library-missing",))
+# What is tried again, or else where, is told by what follows.
+_TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
 # Commands, environments and settings that are shown hold words of faults and are none.
 _SHOWN = re.compile(
     r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
@@ -222,7 +224,7 @@ def _kept(raised: list[Raised], known: _Known) -> list[Raised]:
                 continue
             kept.pop()
         if one.replaces and kept:
-            if one.is_cleaning or _order(one, known) > _order(kept[-1], known):
+            if one.is_cleaning or _says_less(one, kept[-1], known):
                 continue
             kept.pop()
         kept.append(one)
@@ -239,12 +241,18 @@ def _tells_more(one: Raised, cause: Raised, known: _Known) -> bool:
         return True
     if before.cause.name in (PYTHON_ERROR, LIBRARY_ERROR) and event.weight:
         return True
+    if before.cause.whose == "network" and event.particular is not None:
+        # What could not be fetched was looked for in vain elsewhere, too: a path that is wrong.
+        return True
     return before.level > event.level
 
 
-def _order(one: Raised, known: _Known) -> tuple[int, bool]:
-    event = _of_exception(one, known)
-    return event.level, event.weight == 0
+def _says_less(one: Raised, before: Raised, known: _Known) -> bool:
+    """Whether an exception says less than the one that was being handled when it was raised."""
+    event, handled = _of_exception(one, known), _of_exception(before, known)
+    if event.level is not handled.level:
+        return event.level > handled.level
+    return event.weight == 0 and event.particular is None and handled.weight > 0
 
 
 def _of_exception(one: Raised, known: _Known) -> Event:
@@ -365,7 +373,9 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
         if is_warning and _DEPRECATES.search(text):
             return None
         # What ended the program is its exception; a line tells of what a script did without, too.
-        is_survivable = best.cause.name in _SURVIVABLE or is_script
+        is_survivable = (
+            best.cause.name in _SURVIVABLE or is_script or _TRIES.search(text) is not None
+        )
         said = {"error": text.strip()[:200]}
         began = _began([line])
         return Event(best.cause, line, began, said, best.weight, end, is_survivable, is_warning)
