@@ -271,6 +271,8 @@ def _first_frame(lines: Sequence[Line], index: int) -> int:
 def _asserted(above: Sequence[Line]) -> str | None:
     """The last source line that a stack quotes, if it is an assertion."""
     source = _source(above)
+    if source.startswith("assert("):
+        return f"assert {source.removeprefix('assert')}"
     return source if source.startswith("assert ") else None
 
 
