@@ -94,7 +94,7 @@ _OF_VERSIONS = frozenset(
     )
 )
 # Of these it helps to know whose code raised them, even where the message is known.
-_RAISED_INSIDE = (_OF_VERSIONS | {"key-missing"}) - {
+_RAISED_INSIDE = (_OF_VERSIONS | {"key-missing", "index-range", "unpacking"}) - {
     "optional-missing",
     "configuration",
     "arguments",

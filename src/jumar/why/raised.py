@@ -105,6 +105,10 @@ class Raised:
             found = (_QUOTED.match(line.text) for line in self.lines[1:])
             quoted = [one["part"] or one["said"] for one in found if one is not None]
             return quoted[-1] if quoted else first
+        if first.endswith(":") and self.asserted is None:
+            # The message begins with a line end.
+            below = (line.text.strip() for line in self.lines[1:])
+            first = f"{first} {next((text for text in below if text), '')}".rstrip()
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
 
 
