@@ -72,7 +72,9 @@ _WENT_ON = re.compile(
 )
 # What libraries say in a line of its own and often do without.
 _SURVIVABLE = frozenset(("library-missing",))
-# What is tried again, or else where, is told by what follows.
+# What fails where code only tries whether a value is of a kind.
+_TRIED = frozenset(("number-text", "encoding", "attribute-missing", "key-missing"))
+# What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
 # Commands, environments and settings that are shown hold words of faults and are none.
 _SHOWN = re.compile(
@@ -86,6 +88,7 @@ _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
 _DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
 # Causes that tell little: where the exception was raised tells more.
 _GENERAL = frozenset((LIBRARY_ERROR, PYTHON_ERROR, "refused", "unsupported", "checked"))
+_REFUSALS = frozenset(("ValueError", "TypeError"))
 # What another version of a package shows as.
 _OF_VERSIONS = frozenset(
     (
@@ -241,8 +244,10 @@ def _tells_more(one: Raised, cause: Raised, known: _Known) -> bool:
         return True
     if before.cause.name in (PYTHON_ERROR, LIBRARY_ERROR) and event.weight:
         return True
-    if before.cause.whose == "network" and event.particular is not None:
-        # What could not be fetched was looked for in vain elsewhere, too: a path that is wrong.
+    if event.particular is not None and (
+        before.cause.whose == "network" or before.cause.name in _TRIED
+    ):
+        # What could not be fetched or read so was tried otherwise, too, and the last says what was meant.
         return True
     return before.level > event.level
 
@@ -337,7 +342,9 @@ def _kind_of(one: Raised) -> Cause:
     if kind.name == "checked" and one.source.startswith("assert "):
         # The condition says more than the words that are given with it.
         kind = _kind(f"{one.name}: {one.source}", is_own=True)
-    if kind.name in _GENERAL and one.is_library and one.asserted is None:
+    # A value that is refused is the caller's; where it was raised tells only of what says nothing else.
+    is_refusal = one.name in _REFUSALS and kind.name not in (LIBRARY_ERROR, PYTHON_ERROR)
+    if kind.name in _GENERAL and not is_refusal and one.is_library and one.asserted is None:
         where = one.frames.rpartition("\n")[2]
         return next((cause for cause, part in places() if f"/{part}" in where), kind)
     return kind
