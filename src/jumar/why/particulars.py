@@ -16,6 +16,13 @@ from jumar.why.knowledge import Cause, causes, rows
 _ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
 _NONE = "-"
 _ANY = "*"
+# What a line of a program does not explain away: it is told together with these.
+_KEPT = frozenset(
+    (
+        *("host-memory", "shared-memory", "device-memory", "gpu-assert", "gpu-address"),
+        *("killed", "crash", "time-limit", "stopped"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +86,14 @@ def _search(pattern: str, message: re.Match[str], where: str) -> re.Match[str] |
 def particulars() -> tuple[Particular, ...]:
     """All of the tables, the particular ones first: what a program says in its own words, then forms of exceptions."""
     programs = (
-        _particular(name, cause, _ANY, pattern, _NONE, _NONE)
+        _particular(name, cause, _over(cause), pattern, _NONE, _NONE)
         for name, cause, pattern, *_ in rows("jumar.why", "programs.tsv")
     )
     return (*programs, *(_particular(*row) for row in rows("jumar.why", "particulars.tsv")))
+
+
+def _over(cause: str) -> str:
+    return " ".join({*causes()} - _KEPT | {cause})
 
 
 @cache
