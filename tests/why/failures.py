@@ -4,6 +4,7 @@
 processes are forked, so that dozens cost seconds."""
 
 import faulthandler
+import json
 import os
 import sys
 import traceback
@@ -275,12 +276,23 @@ CASES: dict[str, tuple[str, int, str]] = {
 }
 
 
+def _mistakes() -> dict[str, tuple[str, int, str]]:
+    lines = Path(__file__).with_name("mistakes.tsv").read_text("utf-8").splitlines()
+    rows = (line.split("\t") for line in lines if not line.startswith(("#", "name\t")))
+    return {f"mistake-{name}": (cause, 1, json.loads(code)) for name, cause, _, code in rows}
+
+
+CASES.update(_mistakes())
+
+
 def run_all(folder: Path) -> None:
     """Make every failure; each process ends within a minute or is killed."""
     exec(PREAMBLE.replace('os.environ["RANK"]', "0"), {})  # so that the processes have it all
     for name, (_, ranks, code) in CASES.items():
         made = folder / name
         made.mkdir()
+        # Tracebacks quote it.
+        (made / "train.txt").write_text(PREAMBLE + code, "utf-8")
         children = [_start(made, rank, code) for rank in range(ranks)]
         for child in children:
             os.waitpid(child, 0)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from jumar.spec.verdicts import Verdict
-from jumar.why.advice import advice, package_of
+from jumar.why.advice import advice, packages_of
 from jumar.why.apis import api_of
 from jumar.why.judging import Source, judge
 from jumar.why.knowledge import rows
@@ -51,12 +51,36 @@ def test_the_package_that_raised_it_is_named_but_not_a_tool_that_was_called() ->
         'File "/opt/lib/python3.11/site-packages/peft/x.py", line 3, in g',
         'File "/opt/lib/python3.11/site-packages/torch/nn/x.py", line 3, in h',
     )
-    assert package_of(f"{own}\n{package}\n{tool}") == "peft"
-    assert package_of(f"{package}\n{own}\n{tool}") is None
-    assert package_of("") is None
+    assert packages_of(f"{own}\n{package}\n{tool}") == ["peft"]
+    assert packages_of(f"{package}\n{own}\n{tool}") == []
+    assert packages_of("") == []
     verdict = _of(f"Traceback (most recent call last):\n  {own}\n  {package}\nKeyError: 'a'\n")
     assert "pip show peft" in verdict.remedy["en"]
     assert verdict.place == "/home/ann/train.py:3"
+
+
+def test_two_packages_that_do_not_fit_each_other_are_both_named() -> None:
+    own, caller, called = (
+        '  File "/home/ann/train.py", line 3, in f\n',
+        '  File "/opt/lib/python3.11/site-packages/trl/x.py", line 3, in g\n',
+        '  File "/opt/lib/python3.11/site-packages/peft/x.py", line 3, in h\n',
+    )
+    above = f"Traceback (most recent call last):\n{own}{caller}"
+    assert "`pip show peft trl`" in _of(f"{above}{called}KeyError: 'a'\n").remedy["en"]
+    # The function that does not fit has no frame: its name tells whose it is.
+    verdict = _of(f"{above}TypeError: Trainer.__init__() got an unexpected keyword argument 'a'\n")
+    assert "`pip show transformers trl`" in verdict.remedy["en"]
+
+
+def test_an_argument_that_a_package_hands_on_is_told_as_such() -> None:
+    verdict = _of(
+        'Traceback (most recent call last):\n  File "/home/ann/train.py", line 3, in f\n'
+        "    model = Net.from_pretrained(name, use_x=True)\n"
+        '  File "/opt/lib/python3.11/site-packages/transformers/modeling_utils.py", line 3, in g\n'
+        "    model = cls(config, *args, **kwargs)\n"
+        "TypeError: Net.__init__() got an unexpected keyword argument 'use_x'\n"
+    )
+    assert verdict.what["en"].startswith("from_pretrained handed the argument use_x on")
 
 
 def test_names_are_told_with_the_versions_that_have_them() -> None:

@@ -10,6 +10,7 @@ from tests.why.failures import CASES
 from jumar.why.gather import from_paths
 from jumar.why.judging import judge
 from jumar.why.knowledge import causes
+from jumar.why.particulars import words
 
 LIMIT_S = 300
 
@@ -42,3 +43,16 @@ def test_the_line_and_the_place_are_right(made: Path) -> None:
     lines = Path(shown.file).read_text().splitlines()
     assert lines[shown.line - 1] == shown.text == "KeyError: 'learning_rate'"
     assert {one.cause for one in verdict.followed} == {"peer-lost"}
+
+
+def test_each_mistake_is_told_by_its_form(made: Path) -> None:
+    lines = Path(__file__).with_name("mistakes.tsv").read_text("utf-8").splitlines()
+    told: dict[str, str] = {}
+    wanted: dict[str, str] = {}
+    for name, _, form, _ in (line.split("\t") for line in lines[2:]):
+        if form != "-":
+            verdict = judge(from_paths([str(made / f"mistake-{name}")]))
+            wanted[name] = words("en")[form]["what"].partition("{")[0]
+            told[name] = verdict.what["en"][: len(wanted[name])]
+    assert told == wanted
+    assert len(wanted) >= 40

@@ -25,7 +25,8 @@ def _of(text: str) -> Verdict:
 
 
 def _rows() -> list[list[str]]:
-    lines = Path(__file__).with_name("particulars.tsv").read_text("utf-8").splitlines()
+    tables = (Path(__file__).with_name(f"{table}.tsv") for table in ("particulars", "programs"))
+    lines = [line for table in tables for line in table.read_text("utf-8").splitlines()]
     return [line.split("\t", 2) for line in lines if not line.startswith(("#", "name\t"))]
 
 

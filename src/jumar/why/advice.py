@@ -24,9 +24,25 @@ _NO_ADVICE = re.compile(
     r"|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
     r"|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
+# What a message quotes, and words that only code has.
+_NAMED = re.compile(
+    r"(?<=[`'\"])--?[\w-]{2,40}(?=[`'\"])|(?<=[`'\"])[A-Za-z_][\w.]{2,40}(?=[`'\"])|\b[a-z]+_[a-z0-9_]+\b"
+)
+_MOST_NAMES = 3
+_RAISES = re.compile(r"^[\w.]*(?:Error|Exception): ")
 _MOST_ADVICE, _SHORTEST = 2, 12
+_MOST_PACKAGES = 2
 _LONGEST = 280
-_PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)(?:/|\.py)")
+# unsloth writes what it makes of trl's trainers into a folder beside the script.
+_PACKAGE = re.compile(
+    r"(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)(?:/|\.py)|(?P<made>unsloth)_compiled_cache/"
+)
+# A call that does not fit names the function, which tells whose it is.
+_CALLED = re.compile(
+    r"TypeError: (?:(?P<trl>(?:SFT|[A-Z]*PO|RLOO|GKD|Reward)(?:Trainer|Config))|(?P<peft>(?:Lora|Peft)\w+)|(?P<accelerate>Accelerator)"
+    r"|(?P<transformers>Trainer|Seq2Seq\w+|TrainingArguments|seed_worker|\w+(?:ForCausalLM|ForConditionalGeneration)|PreTrained\w+)"
+    r"|(?P<diffusers>UNet2D\w+|Autoencoder\w+|StableDiffusion\w+))[.(]\S*?\)? (?:got|takes|missing)"
+)
 # What these raise is mostly about what they were given: the caller tells more.
 _TOOLS = frozenset(
     ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
@@ -165,12 +181,16 @@ def told_by(one: Raised) -> Told:
     if api is None and missing is not None:
         top = missing[1].partition(".")[0]
         if top not in _OWN_NAMES and "." not in missing[1]:
-            sentences.append("install")
+            sentences.append("install" if top in _DISTRIBUTIONS else "perhaps")
             values["install"] = _DISTRIBUTIONS.get(top, top)
-    package = package_of(one.frames)
-    if api is None and package is not None:
-        sentences.append("inside")
-        values["package"] = package
+    parties = _parties(one)
+    if api is None and parties:
+        sentences.append("between" if len(parties) > 1 else "inside")
+        values |= dict(zip(("package", "caller"), parties, strict=False))
+    names = list(dict.fromkeys(_NAMED.findall(_RAISES.sub("", one.lines[0].text))))
+    if names:
+        sentences.append("names")
+        values |= {"names": ", ".join(names[:_MOST_NAMES]), "first": names[0]}
     return Told(api, tuple(sentences), values)
 
 
@@ -178,7 +198,7 @@ def advice(message: str) -> str:
     """The sentences of a message that say what to do; empty if there is none."""
     found = [
         sentence.strip()
-        for sentence in _SENTENCE.split(message)
+        for sentence in _SENTENCE.split(_RAISES.sub("", message))
         if len(sentence.strip()) >= _SHORTEST
         and _ADVISES.search(sentence.strip())
         and not _NO_ADVICE.search(sentence)
@@ -186,14 +206,29 @@ def advice(message: str) -> str:
     return " ".join(found[:_MOST_ADVICE])[:_LONGEST]
 
 
-def package_of(frames: str) -> str | None:
-    """The package whose code raised it, or called a tool that did; None if that is the script's own code."""
+def _parties(one: Raised) -> list[str]:
+    """The packages that do not agree: whose function was called, where its name tells that, and who called it."""
+    packages = packages_of(one.frames)
+    called = _CALLED.search(one.lines[0].text)
+    owner = None if called is None else called.lastgroup
+    if owner is None or owner in packages[:1]:
+        return packages
+    return [owner, *packages][:_MOST_PACKAGES]
+
+
+def packages_of(frames: str) -> list[str]:
+    """The package whose code raised it, or called a tool that did, and the one that had called it; none if that is the script's own code."""
+    found: list[str] = []
     for frame in reversed(frames.split("\n")):
-        found = _PACKAGE.search(frame)
-        if found is None:
+        name = _PACKAGE.search(frame)
+        if name is None:
             if "/lib/python" in frame or "<frozen" in frame:
                 continue
-            return None
-        if found["name"] not in _TOOLS:
-            return _DISTRIBUTIONS.get(found["name"], found["name"])
-    return None
+            break
+        top = name["name"] or name["made"]
+        package = _DISTRIBUTIONS.get(top, top)
+        if top not in _TOOLS and package not in found:
+            found.append(package)
+        if len(found) == _MOST_PACKAGES:
+            break
+    return found

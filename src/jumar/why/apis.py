@@ -10,7 +10,7 @@ from jumar.why.knowledge import rows
 _PYTHON = "python"
 # How Python tells which name is not there.
 _MODULE = re.compile(r"module '(?P<a>[\w.]+)' has no attribute '(?P<b>\w+)'")
-_OBJECT = re.compile(r"'(?P<a>\w+)' object has no attribute '(?P<b>\w+)'")
+_OBJECT = re.compile(r"'(?P<a>\w+)' (?:object )?has no attribute '(?P<b>\w+)'")
 _IMPORT = re.compile(
     r"cannot import name '?(?P<b>\w+)'?(?: from (?:partially initialized module )?'(?P<a>[\w.]+)')?"
 )

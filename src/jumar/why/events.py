@@ -36,7 +36,7 @@ _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
 _INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
 _ERROR_LINE = re.compile(
-    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]|:| -)"
+    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:| -)"
     r"|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
 )
 # The message of a C++ exception that nobody caught, and of a check that ended the process.
@@ -63,6 +63,7 @@ _TOLD_BY_LINES = frozenset(
             "aborted",
             "node-login",
             "kernel-arguments",
+            "compiler-missing",
         ),
     )
 )
@@ -71,6 +72,10 @@ _WENT_ON = re.compile(
 )
 # What libraries say in a line of its own and often do without.
 _SURVIVABLE = frozenset(("library-missing",))
+# What fails where code only tries whether a value is of a kind.
+_TRIED = frozenset(("number-text", "encoding", "attribute-missing", "key-missing"))
+# What is tried again, or elsewhere, is told by what follows.
+_TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
 # Commands, environments and settings that are shown hold words of faults and are none.
 _SHOWN = re.compile(
     r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
@@ -83,6 +88,7 @@ _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
 _DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
 # Causes that tell little: where the exception was raised tells more.
 _GENERAL = frozenset((LIBRARY_ERROR, PYTHON_ERROR, "refused", "unsupported", "checked"))
+_REFUSALS = frozenset(("ValueError", "TypeError"))
 # What another version of a package shows as.
 _OF_VERSIONS = frozenset(
     (
@@ -91,13 +97,39 @@ _OF_VERSIONS = frozenset(
     )
 )
 # Of these it helps to know whose code raised them, even where the message is known.
-_RAISED_INSIDE = (_OF_VERSIONS | {"key-missing"}) - {
+_RAISED_INSIDE = (_OF_VERSIONS | {"key-missing", "index-range", "unpacking"}) - {
     "optional-missing",
     "configuration",
     "arguments",
 }
+# What only says that something failed for an exception that was shown before.
+_WRAPS = re.compile(
+    r"(?i)\b(?:an )?error (?:occurred )?(?:while|during|when|in|executing)\b|see (?:the )?(?:above|original)|Unable to run|failed to (?:run|execute)\b"
+)
+# Where the names in the message tell more than the class.
+_SAYS_LITTLE = _GENERAL | {
+    *("configuration", "arguments", "wrong-type", "shape", "dtype", "other-device", "index-range"),
+    *("data-broken", "data-pipeline", "not-there", "already-there", "library-use", "numerical"),
+    *("model-load", "checkpoint-fit", "key-missing", "none-value", "autograd", "number-text"),
+}
+# What these say is about the values that were given: whose code says so, and in which version, matters less.
+_ABOUT_VALUES = frozenset(
+    (
+        *("refused", "unsupported", "checked", "configuration", "arguments", "shape", "dtype"),
+        *(
+            "other-device",
+            "index-range",
+            "data-broken",
+            "data-empty",
+            "file-missing",
+            "number-text",
+        ),
+    )
+)
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
+_MODULE_PACKAGE = "module-package"
+"""The form of a module's name of which nothing else is known."""
 _KIND_LINES, _NEAR, _READ_LINES = 2, 15, 8
 _FEW_LINES = 10
 """A log of no more lines is what somebody took to be the error."""
@@ -195,7 +227,7 @@ def _kept(raised: list[Raised], known: _Known) -> list[Raised]:
                 continue
             kept.pop()
         if one.replaces and kept:
-            if one.is_cleaning or _order(one, known) > _order(kept[-1], known):
+            if one.is_cleaning or _says_less(one, kept[-1], known):
                 continue
             kept.pop()
         kept.append(one)
@@ -204,15 +236,28 @@ def _kept(raised: list[Raised], known: _Known) -> list[Raised]:
 
 def _tells_more(one: Raised, cause: Raised, known: _Known) -> bool:
     """Whether what followed from an exception says more than that does: `Empty` of a queue says nothing."""
+    if _WRAPS.search(one.said) and not cause.is_mute:
+        return False
     event, before = _of_exception(one, known), _of_exception(cause, known)
+    if before.particular is None and "advice" in event.also and "advice" not in before.also:
+        # It was raised to say what to do.
+        return True
     if before.cause.name in (PYTHON_ERROR, LIBRARY_ERROR) and event.weight:
+        return True
+    if event.particular is not None and (
+        before.cause.whose == "network" or before.cause.name in _TRIED
+    ):
+        # What could not be fetched or read so was tried otherwise, too, and the last says what was meant.
         return True
     return before.level > event.level
 
 
-def _order(one: Raised, known: _Known) -> tuple[int, bool]:
-    event = _of_exception(one, known)
-    return event.level, event.weight == 0
+def _says_less(one: Raised, before: Raised, known: _Known) -> bool:
+    """Whether an exception says less than the one that was being handled when it was raised."""
+    event, handled = _of_exception(one, known), _of_exception(before, known)
+    if event.level is not handled.level:
+        return event.level > handled.level
+    return event.weight == 0 and event.particular is None and handled.weight > 0
 
 
 def _of_exception(one: Raised, known: _Known) -> Event:
@@ -246,12 +291,13 @@ def _of_exception(one: Raised, known: _Known) -> Event:
         one.lines[0],
         _began(one.lines),
         {"error": one.said[:200], **told.values, **({} if form is None else form.values)}
-        | ({} if one.place is None else {"place": one.place}),
+        | ({} if one.place is None else {"place": one.place})
+        | ({} if not one.own_source else {"own": one.own_source}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
         is_general=not is_named and not one.is_own,
         is_hint=is_hint,
-        also=_also(told, cause, is_known=best is not None or form is not None),
+        also=_also(told, cause, form, is_known=best is not None or form is not None),
         particular=None if form is None else form.name,
     )
 
@@ -259,16 +305,26 @@ def _of_exception(one: Raised, known: _Known) -> Event:
 def _form_of(one: Raised, cause: Cause) -> Read | None:
     """What the form of its message says more than its cause, with the line of source and the files that it came through."""
     below = "\n".join(line.text for line in one.lines[1:_READ_LINES])
-    return read(cause.name, f"{one.said}\n{below}", f"{one.frames}\n> {one.source}")
+    first = one.lines[0].text.strip()
+    if one.asserted is None and first != one.said:
+        # Who quotes another's words may be known by its own.
+        below = f"{below}\n{first} {one.said}"
+    where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
+    return read(cause.name, f"{one.said}\n{below}", where)
 
 
-def _also(told: Told, cause: Cause, *, is_known: bool) -> tuple[str, ...]:
+def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tuple[str, ...]:
     """Which of its sentences fit this cause."""
-    is_about_versions = not is_known or cause.name in _RAISED_INSIDE
+    is_about_versions = cause.name in _RAISED_INSIDE or not (
+        is_known or cause.name in _ABOUT_VALUES
+    )
     fits = {
         "advice": True,
         "inside": is_about_versions and cause.level <= Level.SYMPTOM,
+        "between": is_about_versions and cause.level <= Level.SYMPTOM,
         "install": cause.name == "module-missing",
+        "perhaps": form is not None and form.name == _MODULE_PACKAGE,
+        "names": form is None and cause.name in _SAYS_LITTLE,
         "instead": cause.name in (API_GONE, API_NEW),
     }
     return tuple(
@@ -286,7 +342,9 @@ def _kind_of(one: Raised) -> Cause:
     if kind.name == "checked" and one.source.startswith("assert "):
         # The condition says more than the words that are given with it.
         kind = _kind(f"{one.name}: {one.source}", is_own=True)
-    if kind.name in _GENERAL and one.is_library and one.asserted is None:
+    # A value that is refused is the caller's; where it was raised tells only of what says nothing else.
+    is_refusal = one.name in _REFUSALS and kind.name not in (LIBRARY_ERROR, PYTHON_ERROR)
+    if kind.name in _GENERAL and not is_refusal and one.is_library and one.asserted is None:
         where = one.frames.rpartition("\n")[2]
         return next((cause for cause, part in places() if f"/{part}" in where), kind)
     return kind
@@ -322,7 +380,9 @@ def _of_line(lines: Sequence[Line], index: int, inside: set[int], known: _Known)
         if is_warning and _DEPRECATES.search(text):
             return None
         # What ended the program is its exception; a line tells of what a script did without, too.
-        is_survivable = best.cause.name in _SURVIVABLE or is_script
+        is_survivable = (
+            best.cause.name in _SURVIVABLE or is_script or _TRIES.search(text) is not None
+        )
         said = {"error": text.strip()[:200]}
         began = _began([line])
         return Event(best.cause, line, began, said, best.weight, end, is_survivable, is_warning)

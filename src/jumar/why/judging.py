@@ -313,15 +313,26 @@ def _told(chosen: _Sign, others: list[_Sign], logs: Sequence[Source], read: _Rea
 def _details(chosen: _Sign, same: Sequence[_Sign]) -> list[Detail]:
     """What is said around the line besides, and around others that tell of the same."""
     cause = chosen.event.cause
+    own = _own_words(chosen.event)
     if not has_details(cause):
-        return []
+        return own
     text = "\n".join(_around(sign) for sign in (chosen, *same[: _SAME - 1]))
-    found = list(details_of(cause, text))
+    found = [*own, *details_of(cause, text)]
     waiting = sorted({sign.rank for sign in (chosen, *same) if sign.rank is not None})
     if cause.level is Level.LOST_PEER and len(waiting) > 1:
         ranks = ", ".join(map(str, waiting[:_MOST_RANKS]))
         found.append(Detail(WHAT, "waiting-ranks", {"ranks": ranks}))
     return found
+
+
+def _own_words(event: Event) -> list[Detail]:
+    """The exception's own message and the script's own line, where nothing more particular is told."""
+    line, error = event.values.get("own"), event.values.get("error", "")
+    if line is None or event.particular is not None or event.cause.whose != "script":
+        return []
+    is_told = "{error}" in texts("en")[event.cause.name]["what"]
+    said = [] if is_told else [Detail(WHAT, "own-message", {"error": error})]
+    return said if line in error else [*said, Detail(WHAT, "own-line", {"line": line})]
 
 
 def _around(sign: _Sign) -> str:

@@ -123,6 +123,11 @@ def signatures() -> tuple[Signature, ...]:
     """All signatures, ours and the launcher's."""
     known = causes()
     own = [(known[cause], words) for cause, _, *words in rows("jumar.why", "signatures.tsv")]
+    programs = (
+        (known[cause], words)
+        for _, cause, _, *words in rows("jumar.why", "programs.tsv")
+        if words != ["-"]
+    )
     alike = [
         (cause, [word.replace(*_ALIKE) for word in words])
         for cause, words in own
@@ -138,7 +143,8 @@ def signatures() -> tuple[Signature, ...]:
         for says, _, words in rows("jumar.launch", "faults.tsv")
         if says in _OF_LAUNCHER
     )
-    return tuple(_signature(cause, words) for cause, words in (*own, *alike, *codes, *launcher))
+    found = (*own, *alike, *codes, *launcher, *programs)
+    return tuple(_signature(cause, words) for cause, words in found)
 
 
 def signatures_in(text: str) -> list[Signature]:

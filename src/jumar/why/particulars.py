@@ -12,8 +12,17 @@ from importlib.resources import files
 
 from jumar.why.knowledge import Cause, causes, rows
 
+# What is asked of None: an attribute, or an entry.
+_ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
 _NONE = "-"
 _ANY = "*"
+# What a line of a program does not explain away: it is told together with these.
+_KEPT = frozenset(
+    (
+        *("host-memory", "shared-memory", "device-memory", "gpu-assert", "gpu-address"),
+        *("killed", "crash", "time-limit", "stopped"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +61,19 @@ def read(cause: str, message: str, where: str) -> Read | None:
             named = found.groupdict() | ({} if there is None else there.groupdict())
             said = {name: value.strip()[:120] for name, value in named.items() if value}
             # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.
-            if all(said.get(name) for name in named):
+            if all(said.get(name) for name in named) and _is_what_is_none(named, message, where):
                 return Read(one.name, one.cause, {**one.values, **said})
     return None
+
+
+def _is_what_is_none(named: Mapping[str, str | None], message: str, where: str) -> bool:
+    """Whether the value that a form takes for the one that is None is asked for what the message names."""
+    asked, value = _ASKED.search(message), named.get("value")
+    if asked is None or not value:
+        return True
+    name = asked["name"]
+    use = r"\[" if name in (None, "__getitem__") else rf"\.{re.escape(name)}\b"
+    return re.search(rf"^>.*{re.escape(value)}[^=;]*?{use}", where, re.MULTILINE) is not None
 
 
 def _search(pattern: str, message: re.Match[str], where: str) -> re.Match[str] | None:
@@ -65,15 +84,26 @@ def _search(pattern: str, message: re.Match[str], where: str) -> re.Match[str] |
 
 @cache
 def particulars() -> tuple[Particular, ...]:
-    """All of the table, the particular ones first."""
-    return tuple(_particular(*row) for row in rows("jumar.why", "particulars.tsv"))
+    """All of the tables, the particular ones first: what a program says in its own words, then forms of exceptions."""
+    programs = (
+        _particular(name, cause, _over(cause), pattern, _NONE, _NONE)
+        for name, cause, pattern, *_ in rows("jumar.why", "programs.tsv")
+    )
+    return (*programs, *(_particular(*row) for row in rows("jumar.why", "particulars.tsv")))
+
+
+def _over(cause: str) -> str:
+    return " ".join({*causes()} - _KEPT | {cause})
 
 
 @cache
 def words(language: str) -> Mapping[str, Mapping[str, str]]:
     """`what` and `remedy` of every form."""
-    text = files("jumar.why").joinpath(f"particulars.{language}.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    tables = (
+        tomllib.loads(files("jumar.why").joinpath(f"{table}.{language}.toml").read_text("utf-8"))
+        for table in ("programs", "particulars")
+    )
+    return {name: told for table in tables for name, told in table.items()}
 
 
 def _particular(

@@ -48,7 +48,11 @@ _QUOTES = " raised:"
 _MESSAGE_LINES, _MOST_ABOVE = 12, 400
 _SHORTEST_STACK = 3
 _HOLLOW_LINES = 40
-_LIBRARY = ("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>")
+_LIBRARY = (
+    *("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>"),
+    # Compiled code is a package's.
+    *(".pyx", ".pxi", ".pxd"),
+)
 # A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
 _BOXED = ("\u2502", "\u256d", "\u2570", "\u2503", "\u254f")
 _BOXED_FRAME = re.compile(r"[\u2502\u2503] (?P<path>\S.*\.py):(?P<line>\d+) in (?P<name>\S+)")
@@ -63,6 +67,8 @@ _WRAPS_STACK = re.compile(r"[A-Za-z_][\w.]*: Traceback \(most recent call last\)
 # A frame of compiled code has no line of source.
 _COMPILED = re.compile(r"\s*File \"[^\"]+\.p(?:yx|xi)\"")
 _MARKER = re.compile(r"[\s^~]*")
+# The line at which a notebook's frame stands, among others that it quotes.
+_AT = re.compile(r"-{1,6}> ?\[?\d+\]? (?P<source>.+)")
 
 
 @dataclass(slots=True)
@@ -88,6 +94,8 @@ class Raised:
     is_cleaning: bool = False
     source: str = ""
     """The line of source that raised it, as the stack quotes it."""
+    own_source: str = ""
+    """The last line of the script's own code that the stack quotes."""
 
     @property
     def said(self) -> str:
@@ -97,6 +105,10 @@ class Raised:
             found = (_QUOTED.match(line.text) for line in self.lines[1:])
             quoted = [one["part"] or one["said"] for one in found if one is not None]
             return quoted[-1] if quoted else first
+        if first.endswith(":") and self.asserted is None:
+            # The message begins with a line end.
+            below = (line.text.strip() for line in self.lines[1:])
+            first = f"{first} {next((text for text in below if text), '')}".rstrip()
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
 
 
@@ -216,7 +228,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
     ]
     # What is evaluated from text has no file; who has it evaluated has.
     frames = [frame for frame in frames if frame["path"] != "<string>"] or frames
-    own = [frame for frame in frames if not any(part in frame["path"] for part in _LIBRARY)]
+    own = [frame for frame in frames if _is_own(frame)]
     # A syntax error has the place of the error as its last frame.
     shown = (own or frames)[-1:]
     before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
@@ -236,6 +248,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         is_aside=any(word in before for word in _ASIDE),
         is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
         source=_source(above),
+        own_source=_own_source(above),
     )
 
 
@@ -262,10 +275,29 @@ def _first_frame(lines: Sequence[Line], index: int) -> int:
 def _asserted(above: Sequence[Line]) -> str | None:
     """The last source line that a stack quotes, if it is an assertion."""
     source = _source(above)
+    if source.startswith("assert("):
+        return f"assert {source.removeprefix('assert')}"
     return source if source.startswith("assert ") else None
+
+
+def _is_own(frame: re.Match[str]) -> bool:
+    return not any(part in frame["path"] for part in _LIBRARY)
+
+
+def _own_source(above: Sequence[Line]) -> str:
+    """What the last frame of the script's own code quotes."""
+    for index in range(len(above) - 2, -1, -1):
+        frame = _FRAME.match(above[index].text)
+        if frame is not None and _is_own(frame):
+            below = above[index + 1].text.strip()
+            return "" if _FRAME.match(below) or _MARKER.fullmatch(below) else below[:160]
+    return ""
 
 
 def _source(above: Sequence[Line]) -> str:
     """The last source line that a stack quotes."""
-    texts = (line.text.strip() for line in reversed(above))
+    texts = [line.text.strip() for line in reversed(above)]
+    pointed = next((found["source"] for text in texts if (found := _AT.match(text))), None)
+    if pointed is not None:
+        return pointed.strip()[:160]
     return next((text[:160] for text in texts if not _MARKER.fullmatch(text)), "")
