@@ -16,7 +16,7 @@ from jumar.cli.connect import Connected, connect
 from jumar.cli.curve import draw
 from jumar.cli.follow import summarise
 from jumar.cli.job_values import with_local_defaults
-from jumar.cli.output import local, note, padded, print_json, span, state_text
+from jumar.cli.output import language, local, note, padded, print_json, span, state_text
 from jumar.cli.run import with_code_sent
 from jumar.client import Client, LogChunk, Reconnecting
 from jumar.errors import BadInput
@@ -24,7 +24,6 @@ from jumar.settings import load
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 from jumar.track.training import Training
-from jumar.words import language
 
 if TYPE_CHECKING:
     from rich.progress import Progress

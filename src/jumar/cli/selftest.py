@@ -151,7 +151,7 @@ def _audience() -> Generator["Audience"]:
 
 
 def _tell(report: "Report") -> None:
-    from jumar.words import language
+    from jumar.cli.output import language
     from jumar.words.reasons import state_name
 
     states = local(", ").join(
