@@ -61,7 +61,7 @@ def try_in_place(wish: Wish, folder: Path, config: StoreConfig, tell: Tell) -> T
             words = mini.renamed(words, wanted, made.path)
         ended, document = _run(replace(wish, words=words), folder, scratch)
         if wish.reports is not None and document is not None:
-            from jumar.port.report.evidence_html import trial_page
+            from jumar.port.report.as_html import trial_page
 
             page = trial_page(folder.name, trial_report.read(document, folder))
             (wish.reports / "report.html").write_text(page, "utf-8")
