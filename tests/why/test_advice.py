@@ -164,3 +164,14 @@ def test_a_log_that_ends_in_a_box_or_in_frames_is_read() -> None:
     assert _of("│ ray.exceptions.RayTaskError(RuntimeError): x() │\n").cause is None
     frames = 'x\n  File "/a/t.py", line 1, in f\n    g()\n  File "/a/t.py", line 5, in g\n    h()\n'
     assert _of(frames).cause == "cut-off"
+
+
+def test_when_something_may_be_called_is_not_told_as_the_value_of_a_setting() -> None:
+    verdict = _of("RuntimeError: tracer can only be called inside a transform\n")
+    assert verdict.cause == "refused"
+    assert "grep -rn" not in verdict.remedy["en"]
+
+
+def test_a_module_whose_package_has_another_name_is_told_with_that() -> None:
+    verdict = _of("ModuleNotFoundError: No module named 'swift'\n")
+    assert "pip install ms-swift" in verdict.remedy["en"]

@@ -81,6 +81,7 @@ _DISTRIBUTIONS = {
     "ldm": "latent-diffusion",
     "segment_anything": "segment-anything",
     "clip": "git+https://github.com/openai/CLIP.git",
+    "swift": "ms-swift",
     "apex": "apex, from NVIDIA's sources",
     "pycocotools": "pycocotools",
     "tensorboardX": "tensorboardX",
