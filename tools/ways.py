@@ -265,7 +265,9 @@ def a_plugin_operator(place: Place) -> None:
 
 
 def lines_of(path: pathlib.Path, begins: set[int]) -> int:
-    """How many lines the functions have that begin there."""
+    """How many lines the functions have that begin there; of a template, all."""
+    if path.suffix != ".py":
+        return len(path.read_text().splitlines())
     ran: set[int] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -128,8 +128,10 @@ def test_garbage_in_the_channel_ends_the_attempt_all_the_same(workshop: Workshop
 def test_words_that_a_job_forges_do_not_let_it_live_on(workshop: Workshop) -> None:
     fine = json.dumps({"state": "succeeded", "cause": "done", "reason": "done"})
     forge = f"\nchannel.send({fine.encode()!r})\nos.kill(keeper_of_rank, 9)\n"
+    # Gone only when the other one is up: it may be killed at once.
     survive = (
-        "import os, time\nif os.fork():\n    os._exit(0)\nos.setsid()\nprint('up', flush=True)\n"
+        "import os, time\nup, told = os.pipe()\nif os.fork():\n    os.read(up, 1)\n    os._exit(0)\n"
+        "os.setsid()\nprint('up', flush=True)\nos.write(told, b'.')\n"
     )
     script = f"{survive}time.sleep(600)"
     started = f"import subprocess\nsubprocess.run([{sys.executable!r}, '-c', {script!r}])\n"

@@ -15,7 +15,19 @@ from jumar.spec.states import AttemptState
 
 WEB = Path(i18n.__file__).parent
 # Sections whose keys are put together from a name and a value.
-COMPOSED = ("role", "time", "token", "field", "hint", "option", "ranks", "section", "sort", "usage")
+COMPOSED = (
+    "axis",
+    "role",
+    "time",
+    "token",
+    "field",
+    "hint",
+    "option",
+    "ranks",
+    "section",
+    "sort",
+    "usage",
+)
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 

@@ -259,7 +259,11 @@ def test_files_and_commands_of_a_job_are_its_users(site: Host) -> None:
 
     until(model_is_listed, "the model is listed")
     code, _, err = site.jumar(ann, "get", job, "-o", "got", folder=folder, check=False)
-    assert (code, "out/none is closed" in err, "left out: code/out/shut" in err) == (1, True, True)
+    assert (code, "out/none cannot be opened" in err, "left out: code/out/shut" in err) == (
+        1,
+        True,
+        True,
+    )
     got = folder / "got"
     assert (got / "code/out/deep/model").read_text() == "x\n"
     assert (got / "code/out/deep/model").stat().st_uid == site.uid(ann)

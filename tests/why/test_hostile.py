@@ -19,7 +19,7 @@ from jumar.why.particulars import particulars
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    g()\n'
 _LENGTH = 800
-_LIMIT_S = 0.1
+_LIMIT_S = 0.3
 
 
 def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:

@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 _NO_NAMES: FrozenSet[str] = frozenset()
-_NOT_LOOKED_INTO = Verdict(UNKNOWN, "there was no time to look into it")
+_NOT_LOOKED_INTO = Verdict(UNKNOWN, why="there was no time to look into it")
 
 
 def judge(path: str) -> Verdict:
