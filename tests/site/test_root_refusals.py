@@ -54,7 +54,7 @@ def test_every_attempt_that_a_job_may_have_is_taken(tmp_path: Path) -> None:
     assert parse(json.dumps(last).encode()) == last
     directory = JobDir(str(tmp_path / "jaaaaaaaaa"), MOST_ATTEMPTS)
     # As the sweep knows the processes of jobs.
-    assert program._KEEPER.match(directory.keeper_name)
+    assert program.KEEPER.match(directory.keeper_name)
     Path(directory.control).mkdir(parents=True)
     assert SharedFiles(tmp_path).attempts("jaaaaaaaaa") == [directory]
     fields = {"name": "x", "command": "x", "device": "sim:1", "segments": "auto"}

@@ -94,7 +94,7 @@ _JOB = re.compile(r"[a-z][a-z0-9]{9}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
 _CARD = re.compile(r"(davinci|nvidia)[0-9]{1,4}\Z", re.ASCII)
 # The kernel has room for 15 letters: of longer numbers the first four digits.
-_KEEPER = re.compile(r"[a-z][a-z0-9]{9}\.[0-9]{1,4}\Z", re.ASCII)
+KEEPER = re.compile(r"[a-z][a-z0-9]{9}\.[0-9]{1,4}\Z", re.ASCII)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PASSING = (*_FULL, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -1733,7 +1733,7 @@ def _is_of_job(pid: int) -> bool:
         with open(f"/proc/{pid}/stat", "rb") as file:
             name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
         is_roots = os.stat(f"/proc/{pid}").st_uid == 0
-        if is_roots and _KEEPER.match(name.decode("utf-8", "replace")):
+        if is_roots and KEEPER.match(name.decode("utf-8", "replace")):
             return True
         pid = int(rest.split()[1])
     return False
