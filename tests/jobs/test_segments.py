@@ -118,6 +118,18 @@ def test_the_end_of_a_segment_decides_what_comes_next(
     assert all(attempt.noticed_at for attempt in ended.attempts)
 
 
+def test_a_job_has_no_more_attempts_than_can_be_numbered(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By faults it would else go on for ever, if it says each time that it came further."""
+    monkeypatch.setattr("jumar.jobs.observed.MOST_ATTEMPTS", 3)
+    fault = (CARD[0], {**CARD[1], "advanced": True})
+    ended = bench.ends(bench.submit(), *[fault] * 3)
+    assert (ended.state, len(ended.attempts)) == (S.FAILED, 3)
+    ended = bench.ends(bench.submit(segments="auto"), *[LIMIT] * 3)
+    assert (ended.state, len(ended.attempts)) == (S.TIMED_OUT, 3)
+
+
 def test_a_user_who_stops_a_job_is_obeyed_whatever_else_ends_it(tmp_path: Path) -> None:
     bench = Bench(tmp_path, MemoryEngine(CARDS, obedient=False))
     for state, said in (LIMIT, PREEMPTED):

@@ -44,6 +44,24 @@ def test_many_pickles_that_take_long_hold_nobody_up(
     assert found[-1].verdict.state == UNKNOWN
 
 
+def test_a_torn_file_comes_back_where_all_others_take_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_MOST_S", 0.3)
+    saved, kept = tmp_path / "ckpt", tmp_path / "kept"
+    (kept / "1").mkdir(parents=True)
+    (kept / "1" / "last.pkl").write_bytes(_WHOLE)
+    saved.mkdir()
+    for number in range(30):
+        (saved / f"{number:03}.pkl").write_bytes(_SLOW)
+    (saved / "last.pkl").write_bytes(_WHOLE[:-1])
+    assert Versions(Place(str(saved), str(kept))).restore() == [str(saved / "last.pkl")]
+    assert (saved / "last.pkl").read_bytes() == _WHOLE
+    # Whether something newer is there, nobody knows then.
+    (saved / "last.pkl").unlink()
+    assert Versions(Place(str(saved), str(kept))).restore() == []
+
+
 def test_digits_that_are_no_numbers_are_names(tmp_path: Path) -> None:
     saved, kept = tmp_path / "ckpt", tmp_path / "kept"
     (kept / "²").mkdir(parents=True)

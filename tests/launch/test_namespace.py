@@ -115,3 +115,23 @@ def test_a_trial_says_why_not(folder: Path) -> None:
     refused = namespace.trial(made._replace(staging="/no/such/folder"))
     assert refused is not None
     assert "/no/such/folder" in refused or "not permitted" in refused
+
+
+def test_what_a_job_has_made_in_its_own_tmp_keeps_nobody_out(folder: Path) -> None:
+    """A command beside a rank comes later, when others may have given such names to other things."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be sure to mount")
+    own, staging = folder / "own", folder / "staging"
+    own.mkdir()
+    staging.mkdir()
+    with tempfile.TemporaryDirectory(dir="/tmp") as one, tempfile.NamedTemporaryFile() as other:
+        (own / Path(one).name).write_text("mine")
+        (own / Path(other.name).name).mkdir()
+        made = View((), str(staging), str(own))
+
+        def work() -> str:
+            namespace.enter(made)
+            assert Path(one).read_text() == "mine"
+            return "seen" if Path(other.name).is_dir() else "covered"
+
+        assert in_child(work) == "seen"

@@ -251,7 +251,10 @@ def test_a_killed_launcher_of_one_machine_is_named_by_the_other(
     wait_for(lambda: not launcher.left_over(), "nothing is left on either")
 
 
-def test_strangers_who_say_nothing_keep_no_node_out(launcher: Launcher) -> None:
+@pytest.mark.parametrize("said", [b"", b'{"beat": 1}\n'])
+def test_strangers_who_do_not_say_what_they_are_keep_no_node_out(
+    launcher: Launcher, said: bytes
+) -> None:
     port = free_port()
     common = ("--devices", "cpu:1", "--nodes", "2", "--rdzv", f"127.0.0.1:{port}")
     limited = ("sh", "-c", 'ulimit -n 128; exec "$@"', "-")
@@ -260,9 +263,9 @@ def test_strangers_who_say_nothing_keep_no_node_out(launcher: Launcher) -> None:
     )
     strangers: list[socket.socket] = []
     try:
-        wait_for(lambda: _knocks(port, strangers), "node 0 listens")
+        wait_for(lambda: _knocks(port, strangers, said), "node 0 listens")
         for _ in range(200):
-            _knocks(port, strangers)
+            _knocks(port, strangers, said)
         one = launcher.start(*common, "--node-rank", "1", "sh", "-c", "echo $RANK")
         assert [launcher.end(running).output for running in (zero, one)] == [
             "[rank 0] 0\n",
@@ -273,9 +276,10 @@ def test_strangers_who_say_nothing_keep_no_node_out(launcher: Launcher) -> None:
             stranger.close()
 
 
-def _knocks(port: int, strangers: list[socket.socket]) -> bool:
+def _knocks(port: int, strangers: list[socket.socket], said: bytes) -> bool:
     try:
         strangers.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+        strangers[-1].sendall(said)
     except OSError:
         return False
     return True

@@ -1,9 +1,15 @@
 """Why a job failed: over REST, by the client, and on its page."""
 
+import errno
 import html
 import re
 import secrets
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import pytest
 from tests.server.conftest import Running
 
 from jumar.client import Client
@@ -52,3 +58,33 @@ def test_the_page_says_where_to_look_if_the_fault_is_elsewhere(shared: Running) 
     assert "Look next" in page
     assert "Remedy" not in page
     assert "接下来查看" in shared.ask("GET", f"/jobs/{job.id}?lang=zh").text
+
+
+def test_many_who_ask_at_once_hold_up_no_other_page(
+    shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for a place takes none of the threads that all pages are made in."""
+    job, over = failed(shared, LOG), threading.Event()
+
+    def slow(*_sources: Any, **_told: Any) -> Any:
+        over.wait(60)
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr("jumar.jobs.diagnosis.judge_apart", slow)
+    paths = [f"/api/v1/jobs/{job.id}/why", f"/jobs/{job.id}/error"] * 25
+    with ThreadPoolExecutor(len(paths)) as pool:
+        asked = [pool.submit(shared.ask, "GET", path) for path in paths]
+        try:
+            # So long that all have come.
+            time.sleep(1.0)
+            began = time.monotonic()
+            assert shared.api("GET", f"/jobs/{job.id}/logs").status == 200
+            assert time.monotonic() - began < 10
+        finally:
+            over.set()
+        # Where no child can be started, that is said, and not kept.
+        assert {one.result().status for one in asked} == {503}
+    assert shared.ask("GET", f"/jobs/{job.id}").status == 200
+    monkeypatch.undo()
+    with Client(shared.url, shared.token("ann")) as client:
+        assert client.why(job.name).cause == "module-missing"

@@ -17,8 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.site.conftest import Host, memfd, new_id
 
+from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.launch.jobdir.files import JobDir
 from jumar.root import program
 from jumar.root.program import Refused, parse
+from jumar.spec.job import JobSpec
+from jumar.spec.states import MOST_ATTEMPTS
 
 _GOOD: dict[str, Any] = {
     "v": 1, "do": "start", "kind": "attempt", "job": "jaaaaaaaaa", "attempt": 1, "user": "ann",
@@ -28,7 +32,7 @@ _WRONG: list[dict[str, Any]] = [
     {"v": 2}, {"v": True}, {"v": "1"}, {"do": "stop"}, {"do": None}, {"do": ["start"]},
     {"kind": "endpoint"}, {"kind": None}, {"job": "../../etc"}, {"job": "JAAAAAAAAA"},
     {"job": "jaaaaaaaa"}, {"job": "jaaaaaaaaa\n"}, {"job": 1}, {"job": "jaaaaaaaa\u0661"},
-    {"attempt": 0}, {"attempt": -1}, {"attempt": 1000}, {"attempt": True}, {"attempt": 1.0},
+    {"attempt": 0}, {"attempt": -1}, {"attempt": 100_000}, {"attempt": True}, {"attempt": 1.0},
     {"attempt": "1"}, {"user": ""}, {"user": "a/b"}, {"user": "a\0"}, {"user": "-ann"},
     {"uid": 0}, {"uid": -1}, {"uid": 65534}, {"uid": True}, {"uid": 1001.0}, {"uid": "1001"},
     {"cards": ["sda"]}, {"cards": ["davinci0/../sda"]}, {"cards": "nvidia0"}, {"cards": [0]},
@@ -43,6 +47,18 @@ def test_wrong_fields_are_refused(change: dict[str, Any]) -> None:
     assert parse(json.dumps(_GOOD).encode()) == _GOOD
     with pytest.raises(Refused):
         parse(json.dumps(_GOOD | change).encode())
+
+
+def test_every_attempt_that_a_job_may_have_is_taken(tmp_path: Path) -> None:
+    last = _GOOD | {"attempt": MOST_ATTEMPTS}
+    assert parse(json.dumps(last).encode()) == last
+    directory = JobDir(str(tmp_path / "jaaaaaaaaa"), MOST_ATTEMPTS)
+    # As the sweep knows the processes of jobs.
+    assert program.KEEPER.match(directory.keeper_name)
+    Path(directory.control).mkdir(parents=True)
+    assert SharedFiles(tmp_path).attempts("jaaaaaaaaa") == [directory]
+    fields = {"name": "x", "command": "x", "device": "sim:1", "segments": "auto"}
+    assert not JobSpec.model_validate(fields).has_segment(MOST_ATTEMPTS)
 
 
 @pytest.mark.parametrize(

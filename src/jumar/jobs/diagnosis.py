@@ -35,20 +35,20 @@ class Diagnoses:
         found = self._known(job)
         if found is not None:
             return found
-        verdict = self._judge(job, self._logs(job.id), patience_s=_PATIENCE_S)
-        if verdict is None:
-            raise Unavailable("too many logs are being read now", hint="try again later")
-        return verdict
+        return self._judge(job, self._logs(job.id), patience_s=_PATIENCE_S)
 
     def quick(self, job: JobRecord) -> Verdict | None:
-        """The same where it takes no time: None for logs that take long to read, and while many others are read."""
+        """The same where it takes no time: None for logs that take long to read, and while none can be."""
         found = self._known(job)
         if found is not None:
             return found
         logs = self._logs(job.id)
         if sum(entry.size for entry in logs) > _QUICK_BYTES:
             return None
-        return self._judge(job, logs, patience_s=0)
+        try:
+            return self._judge(job, logs, patience_s=0)
+        except Unavailable:
+            return None
 
     def _known(self, job: JobRecord) -> Verdict | None:
         with self._lock:
@@ -62,9 +62,7 @@ class Diagnoses:
             return ()
         return tuple(entry for entry in page.files if entry.kind == "file")
 
-    def _judge(
-        self, job: JobRecord, logs: tuple[JobFile, ...], *, patience_s: float
-    ) -> Verdict | None:
+    def _judge(self, job: JobRecord, logs: tuple[JobFile, ...], *, patience_s: float) -> Verdict:
         last = job.attempts[-1] if job.attempts else None
         accused = None if last is None else last.values.get("rank")
         sources = [
@@ -77,10 +75,16 @@ class Diagnoses:
             for entry in logs
         ]
         if not self._places.acquire(timeout=patience_s):
-            return None
+            raise Unavailable("too many logs are being read now", hint="try again later")
         try:
             platform = job.cause if last is None else last.cause
             verdict = judge_apart(sources, platform=platform)
+        except OSError as error:
+            # No room for its files, or for one more process: nothing that is so of the job.
+            why = error.strerror or str(error)
+            raise Unavailable(
+                f"the logs cannot be read now: {why}", hint="try again later"
+            ) from error
         finally:
             self._places.release()
         if job.state.is_final:

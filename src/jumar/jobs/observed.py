@@ -33,7 +33,7 @@ from jumar.launch.jobdir.news import Journal
 from jumar.launch.verdict import FAULTS, whose
 from jumar.spec.causes import ENDED, Cause
 from jumar.spec.records import AttemptRecord
-from jumar.spec.states import AttemptState, JobState, job_after
+from jumar.spec.states import MOST_ATTEMPTS, AttemptState, JobState, job_after
 from jumar.words.reasons import retry_sentence
 
 log = logging.getLogger(__name__)
@@ -132,11 +132,13 @@ def _end_job(
     # A short job's end may tell better when it began than a look while it ran.
     started_at = min(filter(None, (row.started_at, seen.started_at)), default=None)
     changes: dict[str, Any] = {"started_at": started_at}
+    # Of faults and segments a job can have any number, if it says each time that it came further.
+    has_more = row.attempt < MOST_ATTEMPTS
     after = job_after(
         seen.state,
         is_stopping=row.state is JobState.STOPPING,
-        retries_left=_retries_left(row, tries),
-        segments_left=row.spec.has_segment(row.segment + 1),
+        retries_left=_retries_left(row, tries) if has_more else 0,
+        segments_left=has_more and row.spec.has_segment(row.segment + 1),
     )
     if seen.state is AttemptState.TIMED_OUT:
         after, why = _after_segment(row, seen, after, why, changes)

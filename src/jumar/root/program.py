@@ -66,6 +66,8 @@ MOST_LAST_WORDS = 16
 MOST_PATHS = 64
 MOST_PATH = 4096
 MOST_LISTED = 10_000
+MOST_ATTEMPTS = 99_999
+"""Of one job; the server ends it before it would ask for more (`spec/states.py`)."""
 MOST_INPUTS = 16
 """Tar files of inputs that an attempt may be given."""
 MOST_WORKERS = 256
@@ -91,7 +93,8 @@ WHYS = ("stopped", "timed-out", "preempted", "lost")
 _JOB = re.compile(r"[a-z][a-z0-9]{9}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
 _CARD = re.compile(r"(davinci|nvidia)[0-9]{1,4}\Z", re.ASCII)
-_KEEPER = re.compile(r"[a-z][a-z0-9]{9}\.[0-9]{1,3}\Z", re.ASCII)
+# The kernel has room for 15 letters: of longer numbers the first four digits.
+KEEPER = re.compile(r"[a-z][a-z0-9]{9}\.[0-9]{1,4}\Z", re.ASCII)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PASSING = (*_FULL, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -262,7 +265,7 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "v": lambda value: _is_whole(value, 1, 1),
     "kind": lambda value: value in ("attempt", "beside", "sbatch"),
     "job": lambda value: _is_text(value, _JOB),
-    "attempt": lambda value: _is_whole(value, 1, 999),
+    "attempt": lambda value: _is_whole(value, 1, MOST_ATTEMPTS),
     "user": lambda value: _is_text(value, _USER),
     "uid": lambda value: _is_whole(value, 1, NOBODY - 1),
     "cards": lambda value: _is_list(value, lambda card: _is_text(card, _CARD), 256),
@@ -1730,7 +1733,7 @@ def _is_of_job(pid: int) -> bool:
         with open(f"/proc/{pid}/stat", "rb") as file:
             name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
         is_roots = os.stat(f"/proc/{pid}").st_uid == 0
-        if is_roots and _KEEPER.match(name.decode("utf-8", "replace")):
+        if is_roots and KEEPER.match(name.decode("utf-8", "replace")):
             return True
         pid = int(rest.split()[1])
     return False

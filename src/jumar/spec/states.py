@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from jumar.errors import Conflict, JobEnded
 
+MOST_ATTEMPTS = 99_999
+"""Of one job: folders and root's program know no larger number."""
+
 
 class JobState(StrEnum):
     """Where a job stands."""

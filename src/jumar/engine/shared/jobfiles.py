@@ -27,7 +27,8 @@ from jumar.spec.records import FilePage, JobFile, LogFile
 _JOB_ID = re.compile(r"[a-z][a-z0-9]{9}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _LOG = re.compile(r"node([0-9]{1,9})/rank([0-9]{1,9})\.log")
-_MOST_ENTRIES = 10_000
+_MOST_ENTRIES = 100_000
+"""Among them may be the folders of as many attempts as a job may have."""
 _ASIDE = ".removed-"
 _BLOCK_BYTES = 512
 PLATFORM = frozenset({"attempts", "job.json"})

@@ -67,26 +67,33 @@ class Versions:
         in its place; what was put. Only while no rank writes."""
         self._remove_leftovers()
         put: List[str] = []
-        until = search.soon() if until is None else until
-        newest_ns = self._newest_ns(until)
+        for name, version in self._wanted(search.soon() if until is None else until):
+            path = os.path.join(self._place.source, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _copy(version, path)
+            # Another file, but not one that the script has made.
+            self._inodes.pop(name, None)
+            put.append(path)
+        return put
+
+    def _wanted(self, until: float) -> List[Tuple[str, str]]:
+        """Names, and the versions to put there."""
+        torn: List[Tuple[str, str]] = []
+        missing: List[Tuple[str, str]] = []
         for name, versions in self._kept().items():
             if time.monotonic() > until:
-                break
-            path = os.path.join(self._place.source, name)
+                return torn
             whole = [one for one in versions if search.judge(one).state == COMPLETE]
-            if not whole:
-                continue
-            if os.path.lexists(path):
-                is_wanted = search.is_torn(path, whole[-1])
-            else:
-                is_wanted = search.changed_ns(whole[-1]) >= newest_ns
-            if is_wanted:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                _copy(whole[-1], path)
-                # Another file, but not one that the script has made.
-                self._inodes.pop(name, None)
-                put.append(path)
-        return put
+            path = os.path.join(self._place.source, name)
+            if whole and not os.path.lexists(path):
+                missing.append((name, whole[-1]))
+            elif whole and search.is_torn(path, whole[-1]):
+                torn.append((name, whole[-1]))
+        # Last, since it may take all the time there is; what is torn needs no look at all the others.
+        newest_ns = self._newest_ns(until) if missing else 0
+        if time.monotonic() > until:
+            return torn
+        return torn + [one for one in missing if search.changed_ns(one[1]) >= newest_ns]
 
     def _newest_ns(self, until: float) -> int:
         found = search.survey(self._place.source, until)

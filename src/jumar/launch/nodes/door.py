@@ -81,7 +81,8 @@ class Door:
     def _hear(self, channel: Channel, message: Optional[Message]) -> None:
         if channel.is_retired:
             return
-        if message is not None and not channel.has_spoken:
+        # A node begins with what it is; a sign of life alone is anybody's.
+        if message is not None and "beat" not in message and not channel.has_spoken:
             channel.has_spoken, channel.most_bytes = True, MOST_BYTES
         if self._host is not None:
             self._host(channel, message)

@@ -44,8 +44,10 @@ _CODE = re.compile(re.escape(_MODELARTS) + r"/user-job-dir/(?!\.{1,2}$)[^/\0]+")
 _WHOLE = rb"(?<![\w.~/})$-])/(?:(?P<pod>pod\.env)|(?P<cache>cache)|(?P<ma>home/ma-user/modelarts))(?![\w.-])"
 _BOARD = rb"(?:~|HOME\}?|/root|/home/[\w.-]+)/(?P<board>tensorboard)\b"
 _NAMES = rb"JUMAR_(?:(?P<cache_dir>CACHE)|(?P<board_dir>TENSORBOARD))_DIR"
-# By which the ranks of a job tell each other that one of them has copied or unpacked the data.
-_LOCKS = rb"(?<![\w.~/})$-])/tmp/(?P<lock>\w*sync\w*\.lock)"
+# By which the ranks of a job tell each other that one of them has copied or unpacked the data. Bounded: a text can
+# have any number of them in a row.
+_LOCKS = rb"(?<![\w.~/})$-])/tmp/(?P<lock>\w{0,99}sync\w{0,99}\.lock)"
+_TMP = re.compile(r"([1-9][0-9]{0,8})\.([0-9]{1,9})", re.ASCII)
 _MENTION = re.compile(b"|".join((_WHOLE, _BOARD, _NAMES, _LOCKS)))
 # Looked for first: most texts have none, and a plain search is many times quicker.
 _SIGNS = (b"/pod.env", b"/cache", b"/modelarts", b"/tensorboard", b"JUMAR_", b".lock")
@@ -261,9 +263,22 @@ def _own_tmp(directory: JobDir, job: Job, found: FrozenSet[str]) -> str:
     are reached by way of the real /tmp."""
     if "lock" not in found or job.endpoints:
         return ""
+    if directory.number > 1:
+        _remove_earlier_tmp(directory)
     tmp = directory.path("tmp", f"{directory.number}.{directory.node}")
     os.makedirs(tmp, exist_ok=True)
     return tmp
+
+
+def _remove_earlier_tmp(directory: JobDir) -> None:
+    """Each attempt of this node may have copied all its data there."""
+    import shutil
+
+    top = directory.path("tmp")
+    for name in os.listdir(top) if os.path.isdir(top) else ():
+        made = _TMP.fullmatch(name)
+        if made and int(made[1]) < directory.number and int(made[2]) == directory.node:
+            shutil.rmtree(os.path.join(top, name), ignore_errors=True)
 
 
 def _elsewhere(job: Job) -> List[Tuple[str, str]]:

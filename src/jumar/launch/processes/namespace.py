@@ -22,6 +22,7 @@ _MOST_ENTRIES = 2000
 TMP = "/tmp"
 # With such files the ranks of one job wait for each other, under names that are the same in every job.
 _LOCK = re.compile(r"\w*sync\w*\.lock\d*")
+_NOT_TO_BIND = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUSER = 0x10000000
 _MS_BIND = 1 << 12
@@ -158,8 +159,8 @@ def _fill(folder: str, place: str, but: Optional[Pattern[str]] = None) -> None:
     if len(entries) > _MOST_ENTRIES:
         raise OSError(errno.E2BIG, f"{folder} has more than {_MOST_ENTRIES} entries")
     for entry in entries:
-        # It may be gone since the folder was read.
-        with contextlib.suppress(FileNotFoundError):
+        # It may be gone since the folder was read, or the job has something else by that name.
+        with contextlib.suppress(*_NOT_TO_BIND):
             _bind_entry(entry, os.path.join(place, entry.name))
 
 

@@ -14,6 +14,7 @@ from jumar.errors import LogNotFound
 from jumar.server.api.follow import MOST_OFFSET, LastLines, Node, Rank
 from jumar.server.api.log_search import MOST_HITS, Hits, offset_of_line, search
 from jumar.server.api.open_log import OpenLog, blocks
+from jumar.server.api.why import judging
 from jumar.server.edge.auth import SeenJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.requests import Part, parse_range
@@ -52,7 +53,7 @@ class FirstError:
 @router.get("/first-error", response_model=FirstError, summary="Where the first error is")
 async def first_error(opened: SeenJob, site: SiteOf) -> Response:
     """The line by which `jumar why` judges; 404 where no log tells of an error."""
-    return answer(await to_thread.run_sync(find_first_error, site, opened.id, limiter=_searching))
+    return answer(await to_thread.run_sync(find_first_error, site, opened.id, limiter=judging))
 
 
 def find_first_error(site: Site, job_id: str) -> FirstError:

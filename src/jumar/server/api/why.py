@@ -1,7 +1,7 @@
 """Why a job failed, over REST."""
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.server.edge.auth import OpenedJob
@@ -10,6 +10,8 @@ from jumar.server.edge.site import SiteOf
 from jumar.spec.verdicts import Verdict
 
 router = APIRouter(tags=["jobs"], prefix="/jobs/{job}/why")
+judging = CapacityLimiter(4)
+"""Whoever waits for a place waits long, and must not take the threads of all other pages."""
 
 
 @router.get("", response_model=Verdict, summary="Why a job failed")
@@ -17,4 +19,4 @@ async def why(opened: OpenedJob, site: SiteOf) -> Response:
     """The first fault in the job's logs: whose it is, the lines that show it, and what to do.
 
     `whose` is `unknown` where they do not tell."""
-    return answer(await run_in_threadpool(site.service.why, opened.id))
+    return answer(await to_thread.run_sync(site.service.why, opened.id, limiter=judging))

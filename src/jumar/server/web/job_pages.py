@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
+from anyio import to_thread
 from fastapi import APIRouter, Form, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
@@ -17,6 +18,7 @@ from jumar.server.api.jobs import MOST_NUMBER
 from jumar.server.api.logs import MOST_OFFSET, find_first_error
 from jumar.server.api.open_log import Decoder, OpenLog
 from jumar.server.api.plain import plain
+from jumar.server.api.why import judging
 from jumar.server.edge.auth import (
     Member,
     OpenedJob,
@@ -248,7 +250,7 @@ async def tag(
 @router.get("/jobs/{job}/error")
 async def first_error_page(opened: SeenJob, site: SiteOf) -> Response:
     """Leads to the first error in the job's logs, or says that there is none."""
-    found = await run_in_threadpool(find_first_error, site, opened.id)
+    found = await to_thread.run_sync(find_first_error, site, opened.id, limiter=judging)
     if found.offset is None:
         query = urlencode({"path": found.file})
         return RedirectResponse(f"/jobs/{opened.id}/files?{query}", status_code=303)
