@@ -115,3 +115,8 @@ def test_a_text_of_somebody_else_is_passed_on_and_does_not_hang() -> None:
     hostile = ": , to ; already there ' is not " * 15
     for text in ("no job '" + "a" * 100_000, hostile, hostile * 1000):
         assert spoken(text, "zh").count("\n") == 0
+
+
+def test_a_value_may_look_like_a_place_in_the_table() -> None:
+    assert spoken("no job '{job}'", "zh") == "没有任务“{job}”"
+    assert spoken("report: {path}", "zh") == "报告：{path}"
