@@ -344,6 +344,43 @@ def test_a_folder_is_copied_in_the_background_and_at_the_end(
     assert kept == {"out/sub/first": b"1", "out/last": b"2"}
 
 
+# The script saves its last file and ends while the copy of another one is under way.
+ENDING = """
+import moxing as mox, os, sys, threading, time
+from moxing.file import background
+from moxing.framework.util import runtime
+runtime.reset_logger(50)
+os.mkdir('out')
+os.symlink('nowhere', 'out/a-link-to-nothing')
+open('out/first', 'w').write('1')
+copying = threading.Event()
+copy = background.copy
+def slow(source, target):
+    copying.set()
+    if source.endswith('first'):
+        threading.main_thread().join()
+        time.sleep(0.2)
+    copy(source, target)
+background.copy = slow
+mox.file.background_sync_copy('out', 'obs://lab/out', seconds=0.01)
+assert copying.wait(60)
+open('out/last', 'w').write('2')
+"""
+
+
+def test_what_is_saved_during_the_last_copy_is_copied_too(
+    servers: dict[str, Dialect], tmp_path: Path
+) -> None:
+    subprocess.run(
+        [sys.executable, "-c", ENDING],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        timeout=180,
+        check=True,
+    )
+    assert sorted(servers["obs"].objects) == ["out/first", "out/last"]
+
+
 def test_one_file_is_added_to_another(mox: ModuleType, servers: dict[str, Dialect]) -> None:
     servers["obs"].put("a", b"one\r\n")
     servers["obs"].put("b", b"two")
