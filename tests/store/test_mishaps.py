@@ -2,6 +2,7 @@
 
 import logging
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -26,7 +27,7 @@ from jumar.store.door import Door
 from jumar.store.errors import StoreAway, patiently, store_away, trouble_of
 from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
-from jumar.store.parallel import in_threads
+from jumar.store.parallel import affordable, in_threads
 from jumar.store.places import make_bucket, open_place
 from jumar.store.transfer.plan import Copy
 from jumar.store.transfer.quick import fetch_small
@@ -374,3 +375,27 @@ def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyP
         now[0] = 0.0
         assert patiently(ask, Patience(limit_s=limit_s)) == "back"
         assert store_away() is None
+
+
+NO_LIMIT = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("limits", "many"),
+    [((NO_LIMIT, NO_LIMIT), 128), ((40, NO_LIMIT), 128), ((40, 100), 44), ((40, 40), 14)],
+)
+def test_as_many_at_a_time_as_files_may_be_opened(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], many: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    assert affordable(128) == many
+
+
+def test_a_limit_that_cannot_be_raised_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (40, 100))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert affordable(128) == 14
