@@ -305,6 +305,9 @@ def test_the_folder_for_results_is_there_as_on_modelarts(
     assert (tmp_path / "results").is_dir()
     assert mox.file.exists("obs://lab/new/")
     assert mox.file.list_directory("obs://lab/new") == []
+    mox.file.remove("obs://lab/new", recursive=True)
+    with pytest.raises(FileNotFoundError):
+        mox.file.remove("obs://lab/other", recursive=True)
     mox.file.mk_dir("obs://lab/new/logs")
     mox.file.shift("os", "mox")
     try:

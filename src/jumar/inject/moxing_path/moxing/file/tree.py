@@ -257,13 +257,15 @@ def remove(url: Url, recursive: bool = False) -> None:
             if not recursive:
                 raise IsADirectoryError(21, "it is a folder: use recursive=True", place.path)
             shutil.rmtree(place.path)
-        else:
+        elif not recursive or os.path.lexists(place.path) or not is_results(url):
             os.unlink(place.path)
         return
     if recursive:
         keys = [one.key for one in remote.below(place)]
         if remote.head(place) is not None:
             keys.append(place.key)
+        if not keys and is_results(url):
+            return
         if not keys:
             raise MoxFileNotExistsException(2, "no such file or folder", text_of(url))
         remote.delete(place, [*keys, *_folders_above(keys, place.prefix)])
