@@ -257,6 +257,18 @@ def test_everything_that_public_scripts_call_is_there(mox: ModuleType) -> None:
             assert set(words.split(",")) <= set(taken), name
 
 
+def test_what_the_built_in_store_does_not_have_is_missing_by_the_same_name(
+    mox: ModuleType, tmp_path: Path
+) -> None:
+    file = mox.file
+    for action in (file.stat, file.read, file.File, file.list_directory, file.remove):
+        with pytest.raises(file.MoxFileNotExistsException):
+            action("obs://lab/none")
+    for action in (file.copy, file.copy_parallel, file.rename):
+        with pytest.raises(file.MoxFileNotExistsException, match="none"):
+            action("obs://lab/none", str(tmp_path / "here"))
+
+
 def test_errors_have_the_names_of_modelarts(mox: ModuleType, servers: dict[str, Dialect]) -> None:
     file = mox.file
     for action in (file.stat, file.read, file.File, file.list_directory):

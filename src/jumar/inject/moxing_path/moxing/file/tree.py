@@ -9,7 +9,7 @@ from glob import glob as local_glob
 from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import remote
-from .errors import MoxFileNotExistsException
+from .errors import MoxFileNotExistsException, as_modelarts_says
 from .locations import ASIDE, Local, Location, Remote, Url, find, is_results, is_url, text_of
 from .objects import File
 
@@ -198,6 +198,7 @@ def _after_bucket(text: str) -> str:
     return text.split("://", 1)[1].partition("/")[2] if is_url(text) else text
 
 
+@as_modelarts_says()
 def stat(url: Url) -> FileStat:
     """Size and time of a file."""
     place = find(url)
@@ -249,6 +250,7 @@ def mk_dir(url: Url) -> None:
     make_dirs(url)
 
 
+@as_modelarts_says()
 def remove(url: Url, recursive: bool = False) -> None:
     """Delete a file, or with `recursive` a folder."""
     place = find(url)
