@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from tests.ports import free_port
@@ -381,21 +382,21 @@ NO_LIMIT = resource.RLIM_INFINITY
 
 
 @pytest.mark.parametrize(
-    ("limits", "many"),
-    [((NO_LIMIT, NO_LIMIT), 128), ((40, NO_LIMIT), 128), ((40, 100), 44), ((40, 40), 14)],
+    ("limits", "refused", "many"),
+    [
+        ((NO_LIMIT, NO_LIMIT), None, 128),
+        ((40, NO_LIMIT), None, 128),
+        ((40, 100), None, 44),
+        ((40, 100), ValueError("not allowed to raise maximum limit"), 14),
+        ((40, 40), None, 14),
+    ],
 )
 def test_as_many_at_a_time_as_files_may_be_opened(
-    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], many: int
+    monkeypatch: pytest.MonkeyPatch,
+    limits: tuple[int, int],
+    refused: Exception | None,
+    many: int,
 ) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
-    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    monkeypatch.setattr(resource, "getrlimit", Mock(return_value=limits))
+    monkeypatch.setattr(resource, "setrlimit", Mock(side_effect=refused))
     assert affordable(128) == many
-
-
-def test_a_limit_that_cannot_be_raised_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise ValueError("not allowed to raise maximum limit")
-
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (40, 100))
-    monkeypatch.setattr(resource, "setrlimit", refuse)
-    assert affordable(128) == 14

@@ -104,8 +104,7 @@ class _Compiled(FileSystemBytecodeCache):
     def load_bytecode(self, bucket: Bucket) -> None:
         try:
             super().load_bytecode(bucket)
-        except Exception:
-            # Cut or damaged, and so read as anything: compiled anew.
+        except Exception:  # noqa: BLE001  one that is cut or damaged may raise anything, and is made anew
             bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:

@@ -255,12 +255,9 @@ def remove(url: Url, recursive: bool = False) -> None:
     """Delete a file, or with `recursive` a folder."""
     place = find(url)
     if isinstance(place, Local):
-        if os.path.isdir(place.path) and not os.path.islink(place.path):
-            if not recursive:
-                raise IsADirectoryError(21, "it is a folder: use recursive=True", place.path)
-            shutil.rmtree(place.path)
-        elif not recursive or os.path.lexists(place.path) or not is_results(url):
-            os.unlink(place.path)
+        is_there = os.path.lexists(place.path)
+        if is_there or not recursive or not is_results(url):
+            _remove_here(place.path, recursive)
         return
     if recursive:
         keys = [one.key for one in remote.below(place)]
@@ -277,6 +274,15 @@ def remove(url: Url, recursive: bool = False) -> None:
             raise IsADirectoryError(21, "it is a folder: use recursive=True", text_of(url))
         raise MoxFileNotExistsException(2, "no such file", text_of(url))
     _delete_one(place)
+
+
+def _remove_here(path: str, recursive: bool) -> None:
+    if not os.path.isdir(path) or os.path.islink(path):
+        os.unlink(path)
+    elif recursive:
+        shutil.rmtree(path)
+    else:
+        raise IsADirectoryError(21, "it is a folder: use recursive=True", path)
 
 
 def _folders_above(keys: List[str], prefix: str) -> List[str]:
