@@ -131,6 +131,7 @@ class Place:
         self._environment = {
             **os.environ,
             "HOME": str(folder / "user"),
+            "LC_ALL": "C.UTF-8",  # its answers are looked for in English
             "JUMAR_HOME": str(folder / "home"),
             "PYTHONPATH": f"{folder / 'site'}:{src}",
             "WAYS_OUT": str(self._out),
@@ -265,7 +266,7 @@ def a_plugin_operator(place: Place) -> None:
 
 
 def lines_of(path: pathlib.Path, begins: set[int]) -> int:
-    """How many lines the functions have that begin there; of a template, all."""
+    """How many lines the functions have that begin there; a template is one as a whole."""
     if path.suffix != ".py":
         return len(path.read_text().splitlines())
     ran: set[int] = set()

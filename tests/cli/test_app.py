@@ -156,3 +156,19 @@ def test_a_reader_that_leaves_gets_no_traceback(jumar_program: str, live_home: o
 def test_completion_knows_the_commands(jumar: Jumar) -> None:
     done = jumar(_JUMAR_COMPLETE="bash_complete", COMP_WORDS="jumar rer", COMP_CWORD="1", rc=None)
     assert done.stdout == "plain,rerun\n"
+
+
+IGNORED = """
+import signal
+from jumar import cli
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+cli._run(["data", "nothing-of-this-name"])
+print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
+"""
+
+
+def test_a_copy_that_a_script_starts_in_the_background_still_ignores_ctrl_c() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IGNORED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "True\n", done.stderr

@@ -257,6 +257,18 @@ def test_everything_that_public_scripts_call_is_there(mox: ModuleType) -> None:
             assert set(words.split(",")) <= set(taken), name
 
 
+def test_what_the_built_in_store_does_not_have_is_missing_by_the_same_name(
+    mox: ModuleType, tmp_path: Path
+) -> None:
+    file = mox.file
+    for action in (file.stat, file.read, file.File, file.list_directory, file.remove):
+        with pytest.raises(file.MoxFileNotExistsException):
+            action("obs://lab/none")
+    for action in (file.copy, file.copy_parallel, file.rename):
+        with pytest.raises(file.MoxFileNotExistsException, match="none"):
+            action("obs://lab/none", str(tmp_path / "here"))
+
+
 def test_errors_have_the_names_of_modelarts(mox: ModuleType, servers: dict[str, Dialect]) -> None:
     file = mox.file
     for action in (file.stat, file.read, file.File, file.list_directory):
@@ -305,6 +317,9 @@ def test_the_folder_for_results_is_there_as_on_modelarts(
     assert (tmp_path / "results").is_dir()
     assert mox.file.exists("obs://lab/new/")
     assert mox.file.list_directory("obs://lab/new") == []
+    mox.file.remove("obs://lab/new", recursive=True)
+    with pytest.raises(FileNotFoundError):
+        mox.file.remove("obs://lab/other", recursive=True)
     mox.file.mk_dir("obs://lab/new/logs")
     mox.file.shift("os", "mox")
     try:
@@ -342,6 +357,43 @@ def test_a_folder_is_copied_in_the_background_and_at_the_end(
     assert (done.returncode, done.stderr) == (3, "")
     kept = {key: one.data for key, one in servers["obs"].objects.items()}
     assert kept == {"out/sub/first": b"1", "out/last": b"2"}
+
+
+# The script saves its last file and ends while the copy of another one is under way.
+ENDING = """
+import moxing as mox, os, sys, threading, time
+from moxing.file import background
+from moxing.framework.util import runtime
+runtime.reset_logger(50)
+os.mkdir('out')
+os.symlink('nowhere', 'out/a-link-to-nothing')
+open('out/first', 'w').write('1')
+copying = threading.Event()
+copy = background.copy
+def slow(source, target):
+    copying.set()
+    if source.endswith('first'):
+        threading.main_thread().join()
+        time.sleep(0.2)
+    copy(source, target)
+background.copy = slow
+mox.file.background_sync_copy('out', 'obs://lab/out', seconds=0.01)
+assert copying.wait(60)
+open('out/last', 'w').write('2')
+"""
+
+
+def test_what_is_saved_during_the_last_copy_is_copied_too(
+    servers: dict[str, Dialect], tmp_path: Path
+) -> None:
+    subprocess.run(
+        [sys.executable, "-c", ENDING],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        timeout=180,
+        check=True,
+    )
+    assert sorted(servers["obs"].objects) == ["out/first", "out/last"]
 
 
 def test_one_file_is_added_to_another(mox: ModuleType, servers: dict[str, Dialect]) -> None:

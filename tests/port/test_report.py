@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import re
+import tempfile
+from collections.abc import Generator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -154,3 +156,35 @@ def test_a_failed_proof_is_followed_by_the_command_that_repeats_it(report: Repor
     assert again.how_to_prove == "jumar port src -o out --prove -- python train.py"
     proven = again._replace(proof=replace(failed, verdict=Verdict.PROVEN))
     assert proven.how_to_prove == ""
+
+
+@pytest.fixture
+def other_templates() -> Generator[None]:
+    as_html._templates.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    yield
+    as_html._templates.cache_clear()  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.usefixtures("other_templates")
+def test_compiled_templates_that_are_cut_are_made_again(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    page = as_html.render(report)
+    kept = list(tmp_path.glob("_jinja2-cache-*/*"))
+    assert kept
+    for one in kept:
+        one.write_bytes(one.read_bytes()[:20])
+    as_html._templates.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert as_html.render(report) == page
+
+
+@pytest.mark.usefixtures("other_templates")
+def test_nothing_is_kept_in_the_folder_that_one_works_in(
+    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What tempfile falls back to where no folder for temporary files can be written.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    as_html.render(report)
+    assert list(tmp_path.glob("_jinja2*")) == []

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -11,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from tests.ports import free_port
@@ -26,7 +28,7 @@ from jumar.store.door import Door
 from jumar.store.errors import StoreAway, patiently, store_away, trouble_of
 from jumar.store.folder import FolderStore
 from jumar.store.objects import ObjectStore
-from jumar.store.parallel import in_threads
+from jumar.store.parallel import affordable, in_threads
 from jumar.store.places import make_bucket, open_place
 from jumar.store.transfer.plan import Copy
 from jumar.store.transfer.quick import fetch_small
@@ -374,3 +376,27 @@ def test_twenty_seconds_away_are_within_the_patience(monkeypatch: pytest.MonkeyP
         now[0] = 0.0
         assert patiently(ask, Patience(limit_s=limit_s)) == "back"
         assert store_away() is None
+
+
+NO_LIMIT = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused", "many"),
+    [
+        ((NO_LIMIT, NO_LIMIT), None, 128),
+        ((40, NO_LIMIT), None, 128),
+        ((40, 100), None, 44),
+        ((40, 100), ValueError("not allowed to raise maximum limit"), 14),
+        ((40, 40), None, 14),
+    ],
+)
+def test_as_many_at_a_time_as_files_may_be_opened(
+    monkeypatch: pytest.MonkeyPatch,
+    limits: tuple[int, int],
+    refused: Exception | None,
+    many: int,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", Mock(return_value=limits))
+    monkeypatch.setattr(resource, "setrlimit", Mock(side_effect=refused))
+    assert affordable(128) == many

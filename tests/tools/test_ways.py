@@ -79,3 +79,9 @@ def test_a_ported_file_is_followed_from_the_command_to_the_written_folder(
     order = ("cli/port.py", "port/run.py", "port/one.py", "port/rules/jp101_device_literal.py")
     assert sorted(order, key=listed.index) == list(order)
     assert "port/write.py" in listed
+
+
+def test_a_template_counts_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("<p>{{ one }} · two</p>\n</html>\n")
+    assert tool().lines_of(path, {1}) == 2

@@ -115,3 +115,18 @@ def test_a_text_of_somebody_else_is_passed_on_and_does_not_hang() -> None:
     hostile = ": , to ; already there ' is not " * 15
     for text in ("no job '" + "a" * 100_000, hostile, hostile * 1000):
         assert spoken(text, "zh").count("\n") == 0
+
+
+def test_a_value_may_look_like_a_place_in_the_table() -> None:
+    assert spoken("no job '{job}'", "zh") == "没有任务“{job}”"
+    assert spoken("report: {path}", "zh") == "报告：{path}"
+
+
+def test_what_can_be_wrong_with_a_port_is_said_in_chinese() -> None:
+    words: list[str] = []
+    for path in (SOURCE / "port").glob("**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "BadInput":
+                words += [_said(one) for one in (*node.args, *(k.value for k in node.keywords))]
+    assert len(words) > 30
+    assert [line for line in words if spoken(line, "zh") == line] == []

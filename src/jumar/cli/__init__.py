@@ -71,7 +71,8 @@ def _run(arguments: list[str]) -> int:
         return launch(arguments[1:], shell_python(os.environ))
     from jumar.cli.app import run
 
-    if arguments[:1] == ["data"]:
+    # Where it is ignored, as for what a script starts with `&`, it stays so.
+    if arguments[:1] == ["data"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     return run(arguments)
 

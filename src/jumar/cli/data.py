@@ -15,6 +15,7 @@ from jumar.cli.output import (
     print_json,
     print_table,
     say,
+    translated,
     visible,
 )
 from jumar.cli.stores import my_stores
@@ -168,7 +169,7 @@ def _tell(report: "Report", *, as_json: bool) -> None:
     else:
         say(_copied(report))
     for text in report.notes:
-        note(f"note: {text}")
+        note(local("note: {text}", text=translated(text)))
     for failure in report.failed[:_MOST_SHOWN]:
         complain(f"{visible(failure.key)}: {visible(failure.reason)}", hint=failure.hint)
     if len(report.failed) > _MOST_SHOWN:

@@ -188,7 +188,7 @@ def download(to: Path, as_json: bool, dry_run: bool, **asked: Any) -> int:
             print(shlex.join(step.shown))
         return 0
     for text in made.notes:
-        note(f"note: {text}")
+        note(local("note: {text}", text=translated(text)))
     for step in steps:
         note(step.title)
         run_step(step, os.environ, lambda line: note(clip(line, _MOST_LINE)))

@@ -178,7 +178,7 @@ def _refuse_faults(table: "RankTable", chip: str | None) -> None:
             else None,
         )
     for finding in findings:
-        note(f"warning: {finding.name}: {finding.text}")
+        note(labelled("warning", f"{finding.name}: {translated(finding.text)}"))
 
 
 @contextmanager

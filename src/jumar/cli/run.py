@@ -15,7 +15,7 @@ from jumar.cli import measure as measuring
 from jumar.cli.connect import Connected, connect
 from jumar.cli.follow import follow_array, follow_to_exit_code, tell_queued
 from jumar.cli.job_values import is_given, spec_values, with_local_defaults
-from jumar.cli.output import local, note, print_json, say
+from jumar.cli.output import local, note, print_json, say, translated
 from jumar.client import Client
 from jumar.errors import BadInput
 
@@ -280,7 +280,7 @@ def _print_manifests(values: dict[str, Any], as_json: bool) -> int:
 def _tell_notes(notes: tuple[str, ...]) -> None:
     """What the engine will not do of what was asked."""
     for words in notes:
-        note(f"note: {words}")
+        note(local("note: {text}", text=translated(words)))
 
 
 def with_code_sent(client: Client, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from jumar.cli.output import note, print_json
+from jumar.cli.output import labelled, note, print_json, translated
 from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
 from jumar.client.config import EMBEDDED_FILE, has_site, read_address
@@ -205,7 +205,7 @@ def _tell(settings: Settings, info: ServerInfo, as_json: bool, words: str) -> No
         begins = time.strftime("%Y-%m-%d", time.localtime(info.keeping.removes_from))
         note(f"ended jobs are removed after {info.keeping.days} days, not before {begins}")
     if info.trouble:
-        note(f"warning: {info.trouble}")
+        note(labelled("warning", translated(info.trouble)))
     note("sign in with this link, which works once:")
     print(login_url, flush=True)
 

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from typing import TypeVar, cast
 
@@ -23,9 +24,16 @@ _OTHER_FILES = 12
 def affordable(wanted: int) -> int:
     """How many at a time, at most `wanted`, this process may have a file and a connection open for."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit < most and limit < _FILES_EACH * wanted + _OTHER_FILES:
-        limit = most if most != resource.RLIM_INFINITY else _FILES_EACH * wanted + _OTHER_FILES
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+    needed = _FILES_EACH * wanted + _OTHER_FILES
+    # Without a limit the number is -1 on Linux.
+    if limit == resource.RLIM_INFINITY or limit >= needed:
+        return wanted
+    raised = needed if most == resource.RLIM_INFINITY else most
+    if raised > limit:
+        # A system may refuse even what it says is allowed.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
+            limit = raised
     return max(1, min(wanted, (limit - _OTHER_FILES) // _FILES_EACH))
 
 

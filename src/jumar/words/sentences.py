@@ -92,7 +92,8 @@ def _placed(bare: str, language: str) -> str | None:
 
 
 def _known(bare: str, language: str) -> str | None:
-    exact = table(language).get(bare)
+    # With a brace it is a line of the table only by its looks: somebody's value is called `{job}`.
+    exact = table(language).get(bare) if "{" not in bare else None
     if exact is not None:
         return exact.format()
     for line in _lines(language):

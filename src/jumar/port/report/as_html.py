@@ -1,5 +1,7 @@
 """The report as one self-contained page, in both languages: verdict, what to do, what was done."""
 
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -99,17 +101,27 @@ def trial_page(name: str, found: "TrialReport") -> str:
 class _Compiled(FileSystemBytecodeCache):
     """Compiled templates, in a folder that only this user may write: compiling them takes longer than a small port."""
 
+    def load_bytecode(self, bucket: Bucket) -> None:
+        try:
+            super().load_bytecode(bucket)
+        except Exception:  # noqa: BLE001  one that is cut or damaged may raise anything, and is made anew
+            bucket.reset()
+
     def dump_bytecode(self, bucket: Bucket) -> None:
         with suppress(OSError):
             super().dump_bytecode(bucket)
 
 
+def _compiled() -> _Compiled | None:
+    try:
+        # Python's last resort for temporary files is the folder of the user's own work.
+        return _Compiled() if tempfile.gettempdir() != os.getcwd() else None
+    except (OSError, RuntimeError):  # no folder for temporary files, or one that is somebody else's
+        return None
+
+
 @cache
 def _templates() -> Environment:
-    try:
-        compiled = _Compiled()
-    except (OSError, RuntimeError):  # no folder for temporary files, or one that is somebody else's
-        compiled = None
     environment = Environment(
         loader=PackageLoader("jumar.port.report"),
         autoescape=True,
@@ -117,7 +129,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        bytecode_cache=compiled,
+        bytecode_cache=_compiled(),
     )
     environment.filters["size"] = _size
     cast("dict[str, Any]", environment.globals).update(

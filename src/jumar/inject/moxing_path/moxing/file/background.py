@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from typing import Dict, Tuple
+from typing import Dict, List, Tuple
 
 from .copying import copy
 from .locations import ASIDE, Url, text_of
@@ -18,9 +18,11 @@ def background_sync_copy(src_url: Url, dst_url: Url, seconds: float = 300) -> No
     known: _State = {}
 
     def run() -> None:
-        script = threading.main_thread()
-        while script.is_alive():
+        script, ended = threading.main_thread(), False
+        while not ended:
             script.join(seconds)
+            # Asked before the copy: what is saved during it needs another one.
+            ended = not script.is_alive()
             _copy_changed(source, target, known)
 
     # No daemon: Python waits for it, and so for the last copy.
@@ -28,22 +30,24 @@ def background_sync_copy(src_url: Url, dst_url: Url, seconds: float = 300) -> No
 
 
 def _copy_changed(source: str, target: str, known: _State) -> None:
-    try:
-        for name, state in _state(source).items():
+    for name in _files(source):
+        path = f"{source}/{name}"
+        try:
+            looked = os.stat(path)
+            state = (looked.st_mtime_ns, looked.st_size)
             if known.get(name) != state:
                 # One by one: when the script has ended, Python refuses pools of threads.
-                copy(f"{source}/{name}", f"{target}/{name}")
+                copy(path, f"{target}/{name}")
                 known[name] = state
-    except Exception:
-        logging.getLogger("moxing").warning("%s is not copied now", source, exc_info=True)
+        except Exception:
+            # One that is gone by now, or a link to nothing, must not keep the others from being copied.
+            logging.getLogger("moxing").warning("%s is not copied now", path, exc_info=True)
 
 
-def _state(top: str) -> _State:
-    found: _State = {}
-    for folder, _, names in os.walk(top):
-        for name in names:
-            path = os.path.join(folder, name)
-            if not name.startswith(ASIDE):
-                looked = os.stat(path)
-                found[os.path.relpath(path, top)] = (looked.st_mtime_ns, looked.st_size)
-    return found
+def _files(top: str) -> List[str]:
+    return [
+        os.path.relpath(os.path.join(folder, name), top)
+        for folder, _, names in os.walk(top)
+        for name in names
+        if not name.startswith(ASIDE)
+    ]

@@ -8,7 +8,7 @@ from typing import Any, Iterable, List, Optional, Set
 
 from . import remote
 from .carrying import download, pass_on, upload
-from .errors import MoxFileNameDuplicateException
+from .errors import MoxFileNameDuplicateException, as_modelarts_says
 from .locations import ASIDE, Local, Location, Remote, Url, find, text_of, written_aside
 from .tree import is_directory, remove
 
@@ -16,6 +16,7 @@ _THREADS = 16
 _CHECKPOINTS = (".ckpt", ".pt", ".pth", ".safetensors")
 
 
+@as_modelarts_says()
 def copy(src_url: Url, dst_url: Url, client_id: Any = None, atom: bool = True) -> None:
     """Copy one file. Options of ModelArts' own client change nothing: a copy is always all or nothing."""
     source, target = find(src_url), find(dst_url)
@@ -55,6 +56,7 @@ def copy_parallel(
             done.result()
 
 
+@as_modelarts_says()
 def rename(src_url: Url, dst_url: Url) -> None:
     """Move a file or a folder."""
     source, target = find(src_url), find(dst_url)

@@ -1,6 +1,7 @@
 """Errors under the names that ModelArts' module gives them; each is also the error a local file would raise."""
 
-from typing import NamedTuple, Optional
+from contextlib import contextmanager
+from typing import Generator, NamedTuple, Optional
 
 
 class Response(NamedTuple):
@@ -37,3 +38,14 @@ class NotThere(MoxFileNotExistsException, MoxFileRespException):
 
 class NotAllowed(PermissionError, MoxFileRespException):
     """The store says that these keys may not."""
+
+
+@contextmanager
+def as_modelarts_says() -> Generator[None, None, None]:
+    """What is missing from a folder of this machine, as the built-in store is one, is missing by the same name."""
+    try:
+        yield
+    except MoxFileNotExistsException:
+        raise
+    except FileNotFoundError as error:
+        raise MoxFileNotExistsException(error.errno, error.strerror, error.filename) from error

@@ -10,13 +10,14 @@ from typing import Any, Iterator, Optional
 
 from . import remote
 from .carrying import download, upload
-from .errors import MoxFileNotExistsException
+from .errors import MoxFileNotExistsException, as_modelarts_says
 from .locations import Local, Location, Url, aside_of, find, is_url, text_of
 
 
 class File:
     """An open file; text unless the mode has a `b`."""
 
+    @as_modelarts_says()
     def __init__(self, name: Url, mode: str = "r", encoding: Optional[str] = None) -> None:
         self.name = text_of(name)
         self.mode = mode

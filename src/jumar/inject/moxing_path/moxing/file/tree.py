@@ -9,7 +9,7 @@ from glob import glob as local_glob
 from typing import Any, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from . import remote
-from .errors import MoxFileNotExistsException
+from .errors import MoxFileNotExistsException, as_modelarts_says
 from .locations import ASIDE, Local, Location, Remote, Url, find, is_results, is_url, text_of
 from .objects import File
 
@@ -198,6 +198,7 @@ def _after_bucket(text: str) -> str:
     return text.split("://", 1)[1].partition("/")[2] if is_url(text) else text
 
 
+@as_modelarts_says()
 def stat(url: Url) -> FileStat:
     """Size and time of a file."""
     place = find(url)
@@ -249,21 +250,21 @@ def mk_dir(url: Url) -> None:
     make_dirs(url)
 
 
+@as_modelarts_says()
 def remove(url: Url, recursive: bool = False) -> None:
     """Delete a file, or with `recursive` a folder."""
     place = find(url)
     if isinstance(place, Local):
-        if os.path.isdir(place.path) and not os.path.islink(place.path):
-            if not recursive:
-                raise IsADirectoryError(21, "it is a folder: use recursive=True", place.path)
-            shutil.rmtree(place.path)
-        else:
-            os.unlink(place.path)
+        is_there = os.path.lexists(place.path)
+        if is_there or not recursive or not is_results(url):
+            _remove_here(place.path, recursive)
         return
     if recursive:
         keys = [one.key for one in remote.below(place)]
         if remote.head(place) is not None:
             keys.append(place.key)
+        if not keys and is_results(url):
+            return
         if not keys:
             raise MoxFileNotExistsException(2, "no such file or folder", text_of(url))
         remote.delete(place, [*keys, *_folders_above(keys, place.prefix)])
@@ -273,6 +274,15 @@ def remove(url: Url, recursive: bool = False) -> None:
             raise IsADirectoryError(21, "it is a folder: use recursive=True", text_of(url))
         raise MoxFileNotExistsException(2, "no such file", text_of(url))
     _delete_one(place)
+
+
+def _remove_here(path: str, recursive: bool) -> None:
+    if not os.path.isdir(path) or os.path.islink(path):
+        os.unlink(path)
+    elif recursive:
+        shutil.rmtree(path)
+    else:
+        raise IsADirectoryError(21, "it is a folder: use recursive=True", path)
 
 
 def _folders_above(keys: List[str], prefix: str) -> List[str]:
