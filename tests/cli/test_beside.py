@@ -126,7 +126,7 @@ def test_a_shell_has_a_terminal(shared: tuple[Jumar, str], jumar_program: str) -
         _type(terminal, "until stty size | grep 33; do sleep 0.1; done", "33 111")
         _type(terminal, "sleep 600", "sleep 600")
         _type(terminal, "\x03", "")
-        _type(terminal, "echo after $((1+1))", "after 2")
+        _type(terminal, "echo after $((1+1))", "after 2", again_s=2.0)
         _type(terminal, "exit 9", "")
         _, status = os.waitpid(pid, 0)
     finally:
@@ -139,12 +139,18 @@ def environment_home(shared: tuple[Jumar, str]) -> Path:
     return Path(json.loads(jumar("show", job, "--json").stdout)["directory"]).parents[1]
 
 
-def _type(terminal: int, text: str, expected: str) -> None:
-    """Type a line, and read until the other side has said this."""
-    os.write(terminal, text.encode() + (b"" if text == "\x03" else b"\n"))
+def _type(terminal: int, text: str, expected: str, *, again_s: float = LIMIT_S) -> None:
+    """Type a line, and read until the other side has said this. Again after so long: a shell that is
+    interrupted throws away what was typed meanwhile."""
+    line = text.encode() + (b"" if text == "\x03" else b"\n")
     heard, give_up_at = b"", time.monotonic() + LIMIT_S
+    os.write(terminal, line)
+    typed_at = time.monotonic()
     while expected.encode() not in heard:
         assert time.monotonic() < give_up_at, heard
+        if time.monotonic() - typed_at > again_s:
+            os.write(terminal, line)
+            typed_at = time.monotonic()
         if select.select([terminal], [], [], 0.2)[0]:
             heard += os.read(terminal, 4096)
 
