@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jumar.why.events import events_of, read_closer
+from jumar.why.events import events_of
 from jumar.why.knowledge import Level, causes
+from jumar.why.line import read_closer
 from jumar.why.reading import lines_of
 
 _OWN = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    x()\n'

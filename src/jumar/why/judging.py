@@ -10,13 +10,8 @@ from dataclasses import dataclass, replace
 from jumar.errors import JumarError
 from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, UNKNOWN, Evidence, Verdict
 from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
-from jumar.why.events import (
-    Event,
-    events_of,
-    last_resort,
-    name_what_it_is_about,
-    read_closer,
-)
+from jumar.why.event import Event
+from jumar.why.events import events_of
 from jumar.why.knowledge import (
     ERROR_LINE,
     EXTENSION_BUILD,
@@ -27,6 +22,7 @@ from jumar.why.knowledge import (
     by_platform,
     texts,
 )
+from jumar.why.line import last_resort, name_what_it_is_about, read_closer
 from jumar.why.particulars import words
 from jumar.why.reading import lines_of
 from jumar.why.scan import line_number, regions

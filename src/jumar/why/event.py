@@ -1,0 +1,103 @@
+"""A sign of a fault, and what it is known by: signatures, and where none fits, the kind of its message."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jumar.why.knowledge import (
+    LIBRARY_ERROR,
+    PYTHON_ERROR,
+    Cause,
+    Level,
+    Signature,
+    causes,
+    kinds,
+)
+from jumar.why.reading import Line, waited
+
+# Causes that tell little: where the exception was raised tells more.
+GENERAL = frozenset((LIBRARY_ERROR, PYTHON_ERROR, "refused", "unsupported", "checked"))
+# What a line that calls itself an error may tell of the world; of calls and values it tells too little.
+TOLD_BY_LINES = frozenset(
+    (
+        *("file-missing", "file-exists", "file-forbidden", "disk-broken", "host-allocation"),
+        *("module-missing", "library-mismatch", "port-taken", "download", "data-broken"),
+        *("network-connect", "process-limit", "checkpoint-fit", "extension-build", "connection"),
+        *("access", "encoding", "no-cuda", "device-memory", "device-busy", "device-number"),
+        *("driver-old", "gpu-kernel-image", "gpu-assert", "gpu-address", "device-ecc"),
+        *(
+            "shared-memory",
+            "command-missing",
+            "device-lost",
+            "killed",
+            "crash",
+            "model-load",
+            "checkpoint-broken",
+            "kernel-missing",
+            "not-there",
+            "aborted",
+            "node-login",
+            "kernel-arguments",
+            "compiler-missing",
+        ),
+    )
+)
+# Within one message: what it says of a lost peer is worth more than that an operator failed.
+_VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
+
+Known = Sequence[Signature]
+"""The signatures whose longest words are in the text at all."""
+
+
+@dataclass(slots=True)
+class Event:
+    """A sign of a fault."""
+
+    cause: Cause
+    line: Line
+    at: float | None
+    """When what it tells of began, as far as that is known."""
+    values: dict[str, str] = field(default_factory=dict[str, str])
+    weight: int = 0
+    end: int = 0
+    """The last byte that belongs to it."""
+    is_general: bool = False
+    """Known only by the kind of its message, and not the script's own."""
+    is_hint: bool = False
+    """Only a line that calls itself an error."""
+    also: tuple[str, ...] = ()
+    """Sentences that are added to its remedy."""
+    particular: str | None = None
+    """The form of its message, where that says more than its cause."""
+
+    @property
+    def level(self) -> Level:
+        """How much it explains."""
+        if self.is_hint:
+            return Level.HINT
+        return max(self.cause.level, Level.GENERAL) if self.is_general else self.cause.level
+
+
+def kind_by(said: str, *, is_own: bool) -> Cause:
+    """What a message tells that no signature knows, by its beginning."""
+    general = next((cause for cause, pattern in kinds() if pattern.search(said)), None)
+    return general or causes()[PYTHON_ERROR if is_own else LIBRARY_ERROR]
+
+
+def best_of(found: list[Signature]) -> Signature | None:
+    """Of signatures that fit, the one that explains most."""
+    return min(
+        _most_particular(found),
+        key=lambda one: (_VAGUE_LAST.get(one.cause.level, one.cause.level), -one.weight),
+        default=None,
+    )
+
+
+def _most_particular(found: list[Signature]) -> list[Signature]:
+    """Without those whose words another one has, with more: what a code means depends on who returned it."""
+    return [one for one in found if not any(one.words < other.words for other in found)]
+
+
+def began(lines: Sequence[Line]) -> float | None:
+    """When what these lines tell of began, as far as they say."""
+    at = next((line.at for line in lines if line.at is not None), None)
+    return None if at is None else at - waited(" ".join(line.text for line in lines))

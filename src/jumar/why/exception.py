@@ -1,0 +1,203 @@
+"""What a Python exception in a log tells: its cause, what it is about, and which of a chain says it best."""
+
+import re
+
+from jumar.why.advice import Told, told_by
+from jumar.why.event import GENERAL, TOLD_BY_LINES, Event, Known, began, best_of, kind_by
+from jumar.why.knowledge import (
+    API_GONE,
+    API_NEW,
+    ERROR_LINE,
+    LIBRARY_ERROR,
+    OPTIONAL_MISSING,
+    PYTHON_ERROR,
+    Cause,
+    Level,
+    causes,
+    places,
+)
+from jumar.why.particulars import Read, read
+from jumar.why.raised import Raised
+
+# What fails where code only tries whether a value is of a kind.
+_TRIED = frozenset(("number-text", "encoding", "attribute-missing", "key-missing"))
+_REFUSALS = frozenset(("ValueError", "TypeError"))
+# What another version of a package shows as.
+_OF_VERSIONS = frozenset(
+    (
+        *("attribute-missing", "import-name", "library-use", "module-missing", "wrong-type"),
+        *("library-mismatch", "optional-missing", "name-missing", "configuration", "arguments"),
+    )
+)
+# Of these it helps to know whose code raised them, even where the message is known.
+_RAISED_INSIDE = (_OF_VERSIONS | {"key-missing", "index-range", "unpacking"}) - {
+    "optional-missing",
+    "configuration",
+    "arguments",
+}
+# What only says that something failed for an exception that was shown before.
+_WRAPS = re.compile(
+    r"(?i)\b(?:an )?error (?:occurred )?(?:while|during|when|in|executing)\b|see (?:the )?(?:above|original)|Unable to run|failed to (?:run|execute)\b"
+)
+# Where the names in the message tell more than the class.
+_SAYS_LITTLE = GENERAL | {
+    *("configuration", "arguments", "wrong-type", "shape", "dtype", "other-device", "index-range"),
+    *("data-broken", "data-pipeline", "not-there", "already-there", "library-use", "numerical"),
+    *("model-load", "checkpoint-fit", "key-missing", "none-value", "autograd", "number-text"),
+}
+# What these say is about the values that were given: whose code says so, and in which version, matters less.
+_ABOUT_VALUES = frozenset(
+    (
+        *("refused", "unsupported", "checked", "configuration", "arguments", "shape", "dtype"),
+        *(
+            "other-device",
+            "index-range",
+            "data-broken",
+            "data-empty",
+            "file-missing",
+            "number-text",
+        ),
+    )
+)
+# Names that packages define only if another package is there.
+_UNDEFINED = "NameError"
+_MODULE_PACKAGE = "module-package"
+"""The form of a module's name of which nothing else is known."""
+_KIND_LINES, _READ_LINES = 2, 8
+
+
+def kept(raised: list[Raised], known: Known) -> list[Raised]:
+    """Of a chain, the one that says it best.
+
+    A cause that is named as such is the fault. One that was being handled is mostly a detail of the
+    next, unless that one is no more than a lost peer or a fault of cleaning up. What was raised aside counts
+    only alone."""
+    kept: list[Raised] = []
+    for one in [one for one in raised if not one.is_aside] or raised:
+        if one.is_effect and kept:
+            if not _tells_more(one, kept[-1], known):
+                continue
+            kept.pop()
+        if one.replaces and kept:
+            if one.is_cleaning or _says_less(one, kept[-1], known):
+                continue
+            kept.pop()
+        kept.append(one)
+    return kept
+
+
+def _tells_more(one: Raised, cause: Raised, known: Known) -> bool:
+    """Whether what followed from an exception says more than that does: `Empty` of a queue says nothing."""
+    if _WRAPS.search(one.said) and not cause.is_mute:
+        return False
+    event, before = of_exception(one, known), of_exception(cause, known)
+    if before.particular is None and "advice" in event.also and "advice" not in before.also:
+        # It was raised to say what to do.
+        return True
+    if before.cause.name in (PYTHON_ERROR, LIBRARY_ERROR) and event.weight:
+        return True
+    if event.particular is not None and (
+        before.cause.whose == "network" or before.cause.name in _TRIED
+    ):
+        # What could not be fetched or read so was tried otherwise, too, and the last says what was meant.
+        return True
+    return before.level > event.level
+
+
+def _says_less(one: Raised, before: Raised, known: Known) -> bool:
+    """Whether an exception says less than the one that was being handled when it was raised."""
+    event, handled = of_exception(one, known), of_exception(before, known)
+    if event.level is not handled.level:
+        return event.level > handled.level
+    return event.weight == 0 and event.particular is None and handled.weight > 0
+
+
+def of_exception(one: Raised, known: Known) -> Event:
+    """The sign that an exception is."""
+    text = "\n".join(line.text for line in one.lines)
+    whole = f"{one.frames}\n{text}"
+    best = best_of([one for one in known if one.is_in(text, whole)])
+    # What a launcher says below the script's own exception is not its message.
+    if best is not None and best.cause.level >= Level.WRAPPER and one.asserted is not None:
+        best = None
+    if best is not None and best.cause.level in (Level.VAGUE, Level.WRAPPER):
+        # That something failed is said by many messages; some say what, too.
+        kind = _kind_of(one)
+        best = None if kind.name in TOLD_BY_LINES else best
+    cause = _kind_of(one) if best is None else best.cause
+    told = told_by(one)
+    if told.api is not None and cause.name in _OF_VERSIONS:
+        cause = causes()[API_GONE if told.api.is_gone else API_NEW]
+    form = None if one.is_aside or cause.name in (API_GONE, API_NEW) else _form_of(one, cause)
+    cause = cause if form is None else form.cause
+    # What nobody waits for is not why a program ended; and one without a word says nothing.
+    is_hint = (
+        best is None
+        and form is None
+        and (one.is_aside or (one.is_mute and cause.name == PYTHON_ERROR))
+    )
+    if is_hint:
+        cause = causes()[ERROR_LINE]
+    is_named = best is not None or form is not None or cause.name in (API_GONE, API_NEW)
+    return Event(
+        cause,
+        one.lines[0],
+        began(one.lines),
+        {"error": one.said[:200], **told.values, **({} if form is None else form.values)}
+        | ({} if one.place is None else {"place": one.place})
+        | ({} if not one.own_source else {"own": one.own_source}),
+        0 if best is None else best.weight,
+        one.lines[-1].offset + len(one.lines[-1].text),
+        is_general=not is_named and not one.is_own,
+        is_hint=is_hint,
+        also=_also(told, cause, form, is_known=best is not None or form is not None),
+        particular=None if form is None else form.name,
+    )
+
+
+def _form_of(one: Raised, cause: Cause) -> Read | None:
+    """What the form of its message says more than its cause, with the line of source and the files that it came through."""
+    below = "\n".join(line.text for line in one.lines[1:_READ_LINES])
+    first = one.lines[0].text.strip()
+    if one.asserted is None and first != one.said:
+        # Who quotes another's words may be known by its own.
+        below = f"{below}\n{first} {one.said}"
+    where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
+    return read(cause.name, f"{one.said}\n{below}", where)
+
+
+def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tuple[str, ...]:
+    """Which of its sentences fit this cause."""
+    is_about_versions = cause.name in _RAISED_INSIDE or not (
+        is_known or cause.name in _ABOUT_VALUES
+    )
+    fits = {
+        "advice": True,
+        "inside": is_about_versions and cause.level <= Level.SYMPTOM,
+        "between": is_about_versions and cause.level <= Level.SYMPTOM,
+        "install": cause.name == "module-missing",
+        "perhaps": form is not None and form.name == _MODULE_PACKAGE,
+        "names": form is None and cause.name in _SAYS_LITTLE,
+        "instead": cause.name in (API_GONE, API_NEW),
+    }
+    return tuple(
+        f"{sentence}-{cause.name}" if sentence == "instead" else sentence
+        for sentence in told.sentences
+        if fits[sentence]
+    )
+
+
+def _kind_of(one: Raised) -> Cause:
+    if one.name == _UNDEFINED and one.is_library:
+        return causes()[OPTIONAL_MISSING]
+    rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
+    kind = kind_by(f"{one.said}\n{rest}", is_own=one.is_own)
+    if kind.name == "checked" and one.source.startswith("assert "):
+        # The condition says more than the words that are given with it.
+        kind = kind_by(f"{one.name}: {one.source}", is_own=True)
+    # A value that is refused is the caller's; where it was raised tells only of what says nothing else.
+    is_refusal = one.name in _REFUSALS and kind.name not in (LIBRARY_ERROR, PYTHON_ERROR)
+    if kind.name in GENERAL and not is_refusal and one.is_library and one.asserted is None:
+        where = one.frames.rpartition("\n")[2]
+        return next((cause for cause, part in places() if f"/{part}" in where), kind)
+    return kind

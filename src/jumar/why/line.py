@@ -1,0 +1,140 @@
+"""What a line tells that belongs to no exception: by its signature, its form, or that it calls itself an error."""
+
+import re
+from collections.abc import Sequence
+
+from jumar.why.event import GENERAL, TOLD_BY_LINES, Event, Known, began, best_of, kind_by
+from jumar.why.knowledge import (
+    API_GONE,
+    API_NEW,
+    ERROR_LINE,
+    LIBRARY_ERROR,
+    Level,
+    causes,
+    forms,
+    has,
+)
+from jumar.why.particulars import read
+from jumar.why.reading import Line
+
+_WARNING = re.compile(r"[a-z]Warning: ")
+# A line that its writer calls information, early in it: no fault, whatever its words.
+_INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
+_ERROR_LINE = re.compile(
+    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:| -)"
+    r"|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
+)
+# The message of a C++ exception that nobody caught, and of a check that ended the process.
+_WHAT = re.compile(r".{0,120}?\bwhat\(\): |F\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w.]+:\d+\] ")
+_CHECK = "F"
+_WENT_ON = re.compile(
+    r"(?i)\b(?:retry|retries|retrying|ignor\w+|skip\w*|fall(?:ing)? back|warning)\b"
+)
+# What libraries say in a line of its own and often do without.
+_SURVIVABLE = frozenset(("library-missing",))
+# What is tried again, or elsewhere, is told by what follows.
+_TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
+# Commands, environments and settings that are shown hold words of faults and are none.
+_SHOWN = re.compile(
+    r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
+    r"|'[A-Z][A-Z0-9_]+': '[^']*', '[A-Z][A-Z0-9_]+': "
+)
+_ERROR_WORD = re.compile(
+    r"(?i)error|fail|exception|fatal|abort|what\(\)|assert|\bfault\b|\bkilled\b|core dumped"
+)
+_WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
+_DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
+_NEAR = 15
+_FEW_LINES = 10
+"""A log of no more lines is what somebody took to be the error."""
+
+
+def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -> Event | None:
+    """The sign that a line is, if any; `inside` are the lines that belong to exceptions."""
+    line = lines[index]
+    text = line.text
+    is_error = _ERROR_WORD.search(text) is not None
+    if _is_no_fault(text) or (_SHOWN.search(text) and not is_error):
+        return None
+    here = [one for one in known if has(one.anchor, text)]
+    start = max(index - 3, 0)
+    near = [
+        other.text
+        for at, other in enumerate(lines[start : index + _NEAR], start)
+        if here and at not in inside
+    ]
+    around = "\n".join(near)
+    best = best_of([one for one in here if one.is_in(text, around)])
+    end = line.offset + len(text)
+    if best is not None:
+        is_script = best.cause.whose == "script" and best.cause.level is Level.FAULT
+        # Only what is said behind it is warned of.
+        head = text[: text.find(best.anchor)] if is_error else text
+        is_warning = is_script and _WARNS.search(head) is not None
+        if is_warning and _DEPRECATES.search(text):
+            return None
+        # What ended the program is its exception; a line tells of what a script did without, too.
+        is_survivable = (
+            best.cause.name in _SURVIVABLE or is_script or _TRIES.search(text) is not None
+        )
+        said = {"error": text.strip()[:200]}
+        at = began([line])
+        return Event(best.cause, line, at, said, best.weight, end, is_survivable, is_warning)
+    said = {"error": text.strip()[:200]}
+    form = next((cause for cause, pattern in forms() if pattern.search(text)), None)
+    if form is not None:
+        return Event(form, line, began([line]), said, len(text), end)
+    kind = kind_by(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
+    is_check = _WHAT.match(text) is not None and text.startswith(_CHECK)
+    if is_check and kind.name in GENERAL:
+        # That a check failed is what all of them say.
+        kind = causes()[LIBRARY_ERROR]
+    if kind.name != LIBRARY_ERROR or is_check:
+        return Event(kind, line, began([line]), said, 0, end, is_general=True)
+    if _ERROR_LINE.search(text):
+        return Event(causes()[ERROR_LINE], line, began([line]), said, 0, end, is_hint=True)
+    return None
+
+
+def read_closer(hint: Event) -> None:
+    """What a line that calls itself an error tells of the world: looked for only where nothing else is told."""
+    text = hint.line.text
+    if hint.cause.name == ERROR_LINE and not _WENT_ON.search(text):
+        kind = kind_by(text.strip(), is_own=False)
+        hint.cause = kind if kind.name in TOLD_BY_LINES else hint.cause
+
+
+def name_what_it_is_about(event: Event) -> None:
+    """What the form of a line says more than its cause: looked for only in the one that is told."""
+    is_told = event.particular is not None or event.cause.name in (API_GONE, API_NEW)
+    form = None if is_told else read(event.cause.name, event.line.text.strip(), "")
+    if form is not None and event.level is not Level.LOST_PEER:
+        event.cause, event.particular = form.cause, form.name
+        event.values = {**event.values, **form.values}
+
+
+def last_resort(lines: Sequence[Line]) -> Event | None:
+    """Of lines of which none is known as a fault, the first that has the form of one.
+
+    In a few lines that somebody took to be the error, its class is enough."""
+    is_short = len(lines) <= _FEW_LINES
+    for line in lines:
+        text = line.text.strip()
+        if _is_no_fault(text) or _SHOWN.search(text):
+            continue
+        kind = kind_by(text, is_own=False)
+        form = read(kind.name, text, "")
+        cause = form.cause if form is not None else kind
+        if form is not None or (is_short and cause.name not in (LIBRARY_ERROR, *GENERAL)):
+            event = Event(cause, line, began([line]), {"error": text[:200]})
+            name_what_it_is_about(event)
+            return event
+    return None
+
+
+def _is_no_fault(text: str) -> bool:
+    """Whether a line is a warning or an information, by what it calls itself."""
+    warning = _WARNING.search(text)
+    if warning is not None and _ERROR_LINE.search(text[: warning.start()]) is None:
+        return True
+    return _INFORMATION.match(text) is not None
