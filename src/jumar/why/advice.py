@@ -24,6 +24,11 @@ _NO_ADVICE = re.compile(
     r"|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
     r"|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
+# What whoever posted a log wrote below it: no library says I, nor asks for help.
+_POSTED = re.compile(
+    r"\b(?:I|I'm|I've|[Mm]y|me|[Tt]hank(?:s| you))\b|(?i:screenshots?|\bplease (?:help|reproduce|advise|fill)|\bhow (?:can|do|to)\b.{0,60}\?"
+    r"|\bpost here\b|open a bug|bug report|if applicable|let (?:us|me) know|similar issue|steps to reproduce|expected behaviou?r)"
+)
 # What a message quotes, and words that only code has.
 _NAMED = re.compile(
     r"(?<=[`'\"])--?[\w-]{2,40}(?=[`'\"])|(?<=[`'\"])[A-Za-z_][\w.]{2,40}(?=[`'\"])|\b[a-z]+_[a-z0-9_]+\b"
@@ -203,6 +208,7 @@ def advice(message: str) -> str:
         if len(sentence.strip()) >= _SHORTEST
         and _ADVISES.search(sentence.strip())
         and not _NO_ADVICE.search(sentence)
+        and not _POSTED.search(sentence)
     ]
     return " ".join(found[:_MOST_ADVICE])[:_LONGEST]
 

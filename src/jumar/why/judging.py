@@ -16,7 +16,9 @@ from jumar.why.knowledge import (
     ERROR_LINE,
     EXTENSION_BUILD,
     LANGUAGES,
+    LIBRARY_ERROR,
     PEER_LATE,
+    PYTHON_ERROR,
     Cause,
     Level,
     by_platform,
@@ -27,6 +29,7 @@ from jumar.why.particulars import words
 from jumar.why.reading import lines_of
 from jumar.why.scan import line_number, regions
 
+_UNEXPLAINED = frozenset((LIBRARY_ERROR, PYTHON_ERROR))
 _STRAY = 4
 """So many NULs may stand in a log below its first line."""
 _SURVIVED = 64 * 1024
@@ -126,6 +129,9 @@ def _answer(
     details: Sequence[Detail] = (),
 ) -> Verdict:
     told = {one: words(one)[particular] if particular else texts(one)[name] for one in LANGUAGES}
+    if particular is None and name in _UNEXPLAINED and "advice" in also:
+        # Where a message says what to do, that nothing is known of it would be no help.
+        told = {one: {**told[one], "remedy": texts(one)["also"]["advised"]} for one in LANGUAGES}
     return Verdict(
         cause=None if known is None else known.name,
         whose=UNKNOWN if known is None else known.whose,
