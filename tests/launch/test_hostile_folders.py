@@ -80,3 +80,59 @@ def test_a_file_of_the_kernel_that_says_nothing_is_torn(tmp_path: Path) -> None:
     for name in ("trainer_state.json", "model.safetensors.index.json"):
         (folder / name).symlink_to("/proc/kmsg")
     assert judge(str(folder)).state == TORN
+
+
+def test_a_version_goes_through_no_link_of_the_job_s(tmp_path: Path) -> None:
+    """What was kept is the job's own, and so is the way back to it."""
+    saved, kept, away = tmp_path / "ckpt", tmp_path / "kept", tmp_path / "away"
+    (saved / "sub").mkdir(parents=True)
+    away.mkdir()
+    (saved / "sub/last.pth").write_bytes(_WHOLE)
+    versions = Versions(Place(str(saved), str(kept)))
+    assert versions.keep(0.0)
+    (saved / "sub").rename(tmp_path / "was")
+    (saved / "sub").symlink_to(away)
+    assert versions.restore() == []
+    assert os.listdir(away) == []
+
+
+def test_no_version_is_made_of_what_a_link_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder is replaced by a link to another while its files are being looked at."""
+    saved, kept, away = tmp_path / "ckpt", tmp_path / "kept", tmp_path / "away"
+    for folder in (saved / "sub", away):
+        folder.mkdir(parents=True)
+        (folder / "last.pth").write_bytes(_WHOLE)
+    versions = Versions(Place(str(saved), str(kept)))
+    really = search.judge
+
+    def swap(path: str) -> search.Verdict:
+        (saved / "sub").rename(tmp_path / "was")
+        (saved / "sub").symlink_to(away)
+        return really(path)
+
+    os.utime(away / "last.pth", (1, 1))
+    os.utime(saved / "sub/last.pth", (1, 1))
+    monkeypatch.setattr(search, "judge", swap)
+    assert versions.keep(0.0) == []
+    # Now all of it is seen through the link, and one file follows the other.
+    monkeypatch.setattr(search, "judge", really)
+
+    def through_the_link(_: str) -> list[str]:
+        return [str(saved / "sub/last.pth")]
+
+    monkeypatch.setattr(search, "files", through_the_link)
+    os.utime(away / "last.pth", (2, 2))
+    assert versions.keep(0.0) == []
+    assert not list(kept.rglob("*.pth"))
+
+
+def test_torn_files_are_moved_through_no_link(tmp_path: Path) -> None:
+    saved, away = tmp_path / "ckpt", tmp_path / "away"
+    saved.mkdir()
+    away.mkdir()
+    (saved / ".torn").symlink_to(away)
+    (saved / "last.pth").write_bytes(_WHOLE[:-1])
+    assert [one.now for one in set_aside_torn(str(saved))] == [str(saved / ".torn/1-last.pth")]
+    assert os.listdir(away) == []

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from jumar.launch.jobdir.files import JobDir
-from jumar.launch.node.side_programs import program_of
+from jumar.launch.node.side_programs import (
+    clear_place,
+    connect,
+    make_place,
+    program_of,
+    remove_place,
+)
 from jumar.launch.processes import listeners as listening
 from jumar.launch.processes.container import (
     Container,
@@ -112,3 +118,33 @@ def test_what_is_held_beside_a_rank_removes_only_its_own_folder(
     assert (shared / "made").exists()
     assert short.exists() == is_shared
     assert (short / "meeting").exists() == is_shared
+
+
+def test_a_link_in_the_place_of_a_program_s_socket_leads_nowhere(tmp_path: Path) -> None:
+    """In a container the job can write the folder: its link must not lead the server's visitors to docker."""
+    private, folder, away = tmp_path / "private", tmp_path / "job", tmp_path / "away"
+    for one in (private, folder / "home", away):
+        one.mkdir(parents=True)
+    rank = Program(["true"], {}, "/", "", enter=("podman", "exec", "x"))
+    make_place(JobDir(str(folder), 1), rank, str(private))
+    shared = Path(os.readlink(private / "p"))
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as own:
+        other.bind(str(away / "s"))
+        other.listen()
+        own.bind(str(shared / "s"))
+        own.listen()
+        with socket.socket(socket.AF_UNIX) as made:
+            connect(str(private), made)
+        (shared / "s").unlink()
+        (shared / "s").symlink_to(away / "s")
+        with socket.socket(socket.AF_UNIX) as made, pytest.raises(OSError, match="refused"):
+            connect(str(private), made)
+        clear_place(str(private))
+        shared.rmdir()
+        shared.symlink_to(away)
+        with socket.socket(socket.AF_UNIX) as made, pytest.raises(NotADirectoryError):
+            connect(str(private), made)
+        with pytest.raises(NotADirectoryError):
+            clear_place(str(private))
+        remove_place(str(private))
+    assert os.listdir(away) == ["s"]

@@ -1,27 +1,32 @@
 """The steps of staging: inputs by content, results while a job runs and after, nothing lost."""
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.store.parts import wait_until
 
-from jumar.errors import NotFound
+from jumar.errors import BadInput, NotFound
 from jumar.spec.records import StagingRecord
+from jumar.store.base import Entry
 from jumar.store.cache import ContentCache
 from jumar.store.credentials import Credential, StoreConfig, save_credential
 from jumar.store.door import Door
+from jumar.store.folder import FolderStore
 from jumar.store.places import buckets, open_place
 from jumar.store.staging.__main__ import STAGE_FAILED
 from jumar.store.staging.bring import bring
 from jumar.store.staging.plan import Staged, StagePlan, plan_json, read_plan
 from jumar.store.staging.send import send_finally
 from jumar.store.staging.status import read_status
+from jumar.store.transfer.upload import SourceFile
 
 
 def plan_of(home: Path, tmp_path: Path, **wishes: object) -> StagePlan:
@@ -264,3 +269,59 @@ def test_the_door_is_everybodys_built_in_store_each_with_their_own_keys(
     assert plan_of(home, tmp_path, user="eve", owner="ann").config().obs == Credential(
         "http://eves-own:1"
     )
+
+
+def test_results_of_a_job_with_fewer_rights_come_from_its_own_folders(
+    home: Path, tmp_path: Path, folder_config: StoreConfig
+) -> None:
+    """As a server sends what a pod has left: links to what only the server may read."""
+    out, private = tmp_path / "job/out", tmp_path / "private"
+    (out / "sub").mkdir(parents=True)
+    private.mkdir()
+    (private / "key").write_text("sesame")
+    (out / "sub/model").write_text("weights")
+    (out / "again").symlink_to("sub")
+    (out / "key").symlink_to(private / "key")
+    (out / "all").symlink_to(private)
+    (tmp_path / "status.json.lock").symlink_to(private / "key")
+    outputs = (Staged(url="obs://lab/out", path=str(out)),)
+    plan = plan_of(home, tmp_path, outputs=outputs, within=(str(tmp_path / "job"),))
+    with pytest.raises(BadInput, match=r"status\.json\.lock"):
+        send_finally(plan)
+    (tmp_path / "status.json.lock").unlink()
+    assert send_finally(plan)
+    sent = {entry.key for entry in open_place("obs://lab/", folder_config).store.walk("out/")}
+    assert sent == {"out/sub/model", "out/again/model"}
+    assert (private / "key").read_text() == "sesame"
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_link_that_comes_while_results_are_sent_leads_nowhere(
+    home: Path, tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, private = tmp_path / "job/out", tmp_path / "private"
+    for folder in (out / "sub", private):
+        folder.mkdir(parents=True)
+        for number in range(count):
+            (folder / str(number)).write_text("sesame" if folder is private else "weight")
+    plan = plan_of(
+        *(home, tmp_path),
+        outputs=(Staged(url="obs://lab/out", path=str(out)),),
+        within=(str(tmp_path / "job"),),
+    )
+    really, looks = FolderStore.walk, itertools.count()
+
+    def walk_and_swap(store: FolderStore, *words: str) -> Iterator[Entry]:
+        found = list(really(store, *words))
+        # The first look is only whether there is anything.
+        if store.root == str(out) and next(looks) == 1:
+            (out / "sub").rename(tmp_path / "was")
+            (out / "sub").symlink_to(private)
+        return iter(found)
+
+    monkeypatch.setattr(FolderStore, "walk", walk_and_swap)
+    assert not send_finally(plan)
+    sent = list((home / "store").rglob("*"))
+    assert not [path for path in sent if path.is_file() and path.read_text() == "sesame"]
+    with pytest.raises(BadInput, match="leads out"):
+        SourceFile(str(out / "sub/0"), plan.within)

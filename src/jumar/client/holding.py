@@ -7,7 +7,11 @@ from collections.abc import Sequence
 
 _WAIT_FOR_SHELL = """\
 import os, select, sys
-path = os.path.join(os.environ["JUMAR_JOB_DIR"], "shell.fifo")
+folder = os.environ["JUMAR_JOB_DIR"]
+if not os.access(folder, os.W_OK):
+    # In a container.
+    folder = os.path.join(folder, "home")
+path = os.path.join(folder, "shell.fifo")
 if os.path.lexists(path):
     os.unlink(path)
 os.mkfifo(path, 0o600)

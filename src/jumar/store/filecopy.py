@@ -10,6 +10,7 @@ import fcntl
 import itertools
 import os
 import sys
+from collections.abc import Sequence
 
 _FICLONE = 0x40049409
 _STEP = 1 << 25
@@ -38,13 +39,15 @@ def copy_file(
     link: bool = False,
     source_at: int | None = None,
     target_at: int | None = None,
+    within: Sequence[str] = (),
 ) -> int:
     """Copy a file, which appears complete or not at all; returns its size. Keeps the modification time
-    and x bits. Paths are relative to the open folders, where those are given."""
+    and x bits. Paths are relative to the open folders, where those are given. `within`: as `check_place` says."""
     if link:
         return _link(source, target)
     taken = os.open(source, os.O_RDONLY | os.O_CLOEXEC, dir_fd=source_at)
     try:
+        check_place(taken, within)
         found = os.fstat(taken)
         mode = 0o777 if found.st_mode & 0o111 else 0o666
         try:
@@ -57,6 +60,19 @@ def copy_file(
         return _copy_aside(taken, found, target, mode, target_at)
     finally:
         os.close(taken)
+
+
+def check_place(handle: int, within: Sequence[str]) -> None:
+    """OSError unless what is open really is in one of these folders; none: it may be anywhere.
+
+    Asked of the open file, since whoever may write the folder can put a link there at any moment."""
+    if within and not is_within(os.readlink(f"/proc/self/fd/{handle}"), within):
+        raise OSError(errno.ELOOP, "a link leads out of the folder")
+
+
+def is_within(real: str, folders: Sequence[str]) -> bool:
+    """Whether a path without links is one of these folders or in one; none: it may be anywhere."""
+    return not folders or any(f"{real}/".startswith(f"{folder}/") for folder in folders)
 
 
 def _copy_nameless(
@@ -205,8 +221,9 @@ def _link(source: str, target: str) -> int:
 class _Folders:
     """The same folder on both sides, open: to walk down its path for each file costs a tenth of all."""
 
-    def __init__(self, source: str, target: str) -> None:
+    def __init__(self, source: str, target: str, within: Sequence[str] = ()) -> None:
         self._roots = (source, target)
+        self._within = within
         self._name: str | None = None
         self._open: list[int] = []
 
@@ -216,7 +233,7 @@ class _Folders:
         if folder != self._name or len(self._open) < 2:
             self._enter(folder)
         source_at, target_at = self._open
-        return copy_file(name, name, source_at=source_at, target_at=target_at)
+        return copy_file(name, name, source_at=source_at, target_at=target_at, within=self._within)
 
     def _enter(self, folder: str) -> None:
         while self._open:
@@ -228,10 +245,10 @@ class _Folders:
         self._open.append(os.open(target, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
 
 
-def serve(source_root: str, target_root: str, link: bool) -> None:
+def serve(source_root: str, target_root: str, link: bool, within: Sequence[str] = ()) -> None:
     """Copy the NUL-separated keys on stdin as they come. Tells on stdout of many at once: `+COUNT NUL
     BYTES NUL`, and of each that failed: `!KEY NUL ERRNO NUL`."""
-    folders = _Folders(source_root, target_root)
+    folders = _Folders(source_root, target_root, within)
     left = b""
     while data := os.read(0, _KEYS_AT_ONCE):
         *keys, left = (left + data).split(b"\0")
@@ -250,4 +267,4 @@ def serve(source_root: str, target_root: str, link: bool) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], sys.argv[3] == "link")
+    serve(sys.argv[1], sys.argv[2], sys.argv[3] == "link", sys.argv[4:])

@@ -24,7 +24,7 @@ from jumar.errors import (
     Unavailable,
 )
 from jumar.store.base import Entry, Listing
-from jumar.store.filecopy import copy_file
+from jumar.store.filecopy import copy_file, is_within
 
 logger = logging.getLogger(__name__)
 ASIDE = ".jumar-"
@@ -91,6 +91,8 @@ class FolderStore:
     root: str
     name: str
     confined: bool = False
+    within: tuple[str, ...] = ()
+    """Only what really is in one of these is listed, whatever links there are; empty: it may be anywhere."""
 
     def path(self, key: str) -> str:
         """The path of a key."""
@@ -124,7 +126,7 @@ class FolderStore:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 return
             raise explained(error, start) from error
-        if stat_module.S_ISDIR(here.st_mode):
+        if stat_module.S_ISDIR(here.st_mode) and is_within(os.path.realpath(start), self.within):
             above = {(here.st_dev, here.st_ino)}
             if skipped is not None:
                 there = os.stat(skipped)
@@ -159,9 +161,19 @@ class FolderStore:
     def _scan(self, folder: str) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as items:
-                return [item for item in items if not item.name.startswith(ASIDE)]
+                return [item for item in items if self._is_listed(item)]
         except OSError as error:
             raise explained(error, folder) from error
+
+    def _is_listed(self, item: os.DirEntry[str]) -> bool:
+        if item.name.startswith(ASIDE):
+            return False
+        if not self.within or not item.is_symlink():
+            return True
+        is_inside = is_within(os.path.realpath(item.path), self.within)
+        if not is_inside:
+            logger.warning("%s is a link that leads out of the folder: skipped", item.path)
+        return is_inside
 
     def level(self, prefix: str = "") -> Listing:
         """Files and folders directly under `prefix`."""

@@ -247,7 +247,10 @@ class KubernetesEngine:
     def send_results(self, attempt: Attempt) -> None:
         """From here, where the job's folder is too."""
         directory = self._roots.of(attempt)
-        self._starter.run_aside(self._stages.resend(attempt, directory), directory.staging_log(0))
+        # Its pods saw that folder alone; this process sees the homes and keys of all.
+        within = (os.path.realpath(directory.root),)
+        words = self._stages.resend(attempt, directory, within)
+        self._starter.run_aside(words, directory.staging_log(0))
 
     def stop(self, attempt: Attempt, why: AttemptState) -> None:
         """By file, which the launchers obey, and by the cluster, which ends the pods with their grace."""

@@ -18,7 +18,7 @@ from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.local.use import process_use
 from jumar.engine.shared import stopping
-from jumar.engine.shared.files import CardFacts, Roots, Stages, write_files
+from jumar.engine.shared.files import CardFacts, Roots, Stages, given_places, write_files
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.engine.shared.observing import Observer, with_results
@@ -153,7 +153,8 @@ class LocalEngine:
     def send_results(self, attempt: Attempt) -> None:
         """Have another process send them; one that does already goes on alone."""
         directory = self._roots.of(attempt)
-        self._starter.run_aside(self._stages.resend(attempt, directory), directory.staging_log(0))
+        words = self._stages.resend(attempt, directory, given_places(attempt))
+        self._starter.run_aside(words, directory.staging_log(0))
 
     def start_beside(self, attempt: Attempt) -> socket.socket:
         """With the rights of this process, which are those of its jobs."""

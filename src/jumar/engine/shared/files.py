@@ -10,8 +10,8 @@ from typing import Any
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt, StartHindered
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
-from jumar.errors import SubmitRefused
-from jumar.launch.jobdir.files import FORMAT, JobDir, make_folders
+from jumar.errors import EngineFailed, SubmitRefused
+from jumar.launch.jobdir.files import FORMAT, JobDir, is_plain, make_folders
 from jumar.launch.jobdir.job import prepare_stop
 from jumar.launch.jobdir.news import reserve_result
 from jumar.launch.jobdir.safefile import write_json
@@ -24,6 +24,7 @@ from jumar.spec.job import JobSpec
 from jumar.spec.records import StagingRecord
 from jumar.spec.urls import is_of_hub, is_remote, path_in_hub
 from jumar.store.errors import CLOSED_HINT, closed_words
+from jumar.store.filecopy import is_within
 from jumar.store.folder import FolderStore
 from jumar.store.places import open_place
 from jumar.store.staging.plan import Staged, StagePlan, plan_json
@@ -334,6 +335,8 @@ class Stages:
         if not attempt.spec.stages_data:
             return ToldStages(stores)
         plan = self._plan(attempt, directory)
+        if home is None:
+            plan = replace(plan, within=given_places(attempt))
         if home is not None:
             plan = replace(plan, home=str(home), store_file=store_file)
         programs = {
@@ -349,10 +352,17 @@ class Stages:
         """How far it is."""
         return read_status(Path(directory.stage_status))
 
-    def resend(self, attempt: Attempt, directory: JobDir) -> list[str]:
-        """Write the plan anew and give the module, with its arguments, that sends what was left."""
+    def resend(
+        self, attempt: Attempt, directory: JobDir, within: tuple[str, ...] = ()
+    ) -> list[str]:
+        """Write the plan anew and give the module, with its arguments, that sends what was left. `within`:
+        where its results may really be, of a job that ran with fewer rights than this process has. EngineFailed."""
+        logs = os.path.dirname(directory.staging_log(0))
+        if within and not (is_plain(directory) and is_within(os.path.realpath(logs), within)):
+            raise EngineFailed(f"job {directory.job_id} has put links in the place of its folders")
         # How long to wait, or where the built-in store is, may have changed since.
-        write_json(directory.stage_plan, plan_json(self._plan(attempt, directory)))
+        plan = replace(self._plan(attempt, directory), within=within)
+        write_json(directory.stage_plan, plan_json(plan))
         return _module("send", directory)
 
     def _plan(self, attempt: Attempt, directory: JobDir) -> StagePlan:
@@ -372,6 +382,16 @@ class Stages:
             every_s=self.every_s,
             patience_s=self.patience_s,
         )
+
+
+def given_places(attempt: Attempt) -> tuple[str, ...]:
+    """Where the results may really be of a job in a container, which sees its own folders alone; none: anywhere."""
+    spec, folder = attempt.spec, attempt.directory
+    if spec.image is None:
+        return ()
+    elsewhere = folders_elsewhere(spec, folder).values()
+    named = (str(folder), *elsewhere, *filter(None, (spec.workdir,)))
+    return tuple(dict.fromkeys(map(os.path.realpath, named)))
 
 
 def _staged(urls: dict[str, str], paths: dict[str, str]) -> tuple[Staged, ...]:

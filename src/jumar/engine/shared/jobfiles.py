@@ -136,8 +136,9 @@ class SharedFiles:
 
     def trial(self, job_id: str) -> str | None:
         """Its path."""
-        path = JobDir(str(self.directory(job_id)), 0).trial
-        return path if os.path.exists(path) else None
+        directory = JobDir(str(self.directory(job_id)), 0)
+        found = (path for path in (directory.trial, directory.contained_trial) if _is_plain(path))
+        return next(found, None)
 
     def taken(self, job_id: str) -> Taken:
         """Each file once, however many names it has; one descriptor is open, however deep a folder is."""
@@ -217,6 +218,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         if error.errno in _NO_FOLDER:
             return False
         raise
+
+
+def _is_plain(path: str) -> bool:
+    status = _status(Path(path))
+    return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def _status(path: Path) -> os.stat_result | None:

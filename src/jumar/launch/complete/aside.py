@@ -41,6 +41,9 @@ def set_aside_torn(folder: str) -> List[SetAside]:
 def _moved(folder: str, path: str) -> Optional[str]:
     place = os.path.join(folder, TORN_FOLDER)
     try:
+        if os.path.islink(place):
+            # The job's: what is moved there would land elsewhere.
+            os.unlink(place)
         os.makedirs(place, exist_ok=True)
         for number in range(1, 10_000):
             to = os.path.join(place, f"{number}-{os.path.basename(path)}")

@@ -11,9 +11,9 @@ import fcntl
 import os
 import stat
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import search
+from . import beneath, search
 from .verdict import COMPLETE, is_number
 
 _KEPT = 2
@@ -43,6 +43,7 @@ class Versions:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._source = os.path.realpath(place.source)
         self._root = place.store
         self._looked_at: Dict[str, _State] = {}
         self._inodes: Dict[str, int] = {}
@@ -68,13 +69,26 @@ class Versions:
         self._remove_leftovers()
         put: List[str] = []
         for name, version in self._wanted(search.soon() if until is None else until):
-            path = os.path.join(self._place.source, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            _copy(version, path)
+            try:
+                self._put(name, version)
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                    raise
+                # The job has put a link or a file where its folder was: there is nowhere to put it.
+                continue
             # Another file, but not one that the script has made.
             self._inodes.pop(name, None)
-            put.append(path)
+            put.append(os.path.join(self._place.source, name))
         return put
+
+    def _put(self, name: str, version: str) -> None:
+        os.makedirs(self._source, exist_ok=True)
+        folder = beneath.make_folder(self._source, os.path.dirname(name))
+        try:
+            with _taken(version, os.path.realpath(self._root)) as kept:
+                _copy(kept.fileno(), folder, os.path.basename(name))
+        finally:
+            os.close(folder)
 
     def _wanted(self, until: float) -> List[Tuple[str, str]]:
         """Names, and the versions to put there."""
@@ -120,12 +134,27 @@ class Versions:
         os.makedirs(os.path.dirname(to), exist_ok=True)
         # One save may be the first into a file that is then written in place; two files are two saves.
         makes_new_ones = before is not None and before != state.inode
-        if not (makes_new_ones and _linked(path, to, state)) and not _copy(path, to, state):
+        if not self._taken_over(path, to, state, may_link=makes_new_ones):
             _remove(to, self._root)
             return None
         for old in versions[: 1 - _KEPT]:
             _remove(old, self._root)
         return to
+
+    def _taken_over(self, path: str, to: str, state: _State, *, may_link: bool) -> bool:
+        """Whether the version is there: not if the file is no longer, or never was, the one that was looked at."""
+        try:
+            with _taken(path, self._source) as source:
+                if _state_of(os.fstat(source.fileno())) != state:
+                    return False
+                if may_link and _linked(source.fileno(), to):
+                    return True
+                return _copied(source.fileno(), to, state)
+        except OSError as error:
+            # Replaced or removed by the job meanwhile.
+            if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
+                return False
+            raise
 
     def _next_number(self) -> int:
         return max(self._numbers(), default=0) + 1
@@ -196,6 +225,10 @@ def _state(path: str) -> Optional[_State]:
         status = os.lstat(path)
     except OSError:
         return None
+    return _state_of(status)
+
+
+def _state_of(status: os.stat_result) -> Optional[_State]:
     if not stat.S_ISREG(status.st_mode):
         return None
     return _State(status.st_ino, status.st_size, status.st_mtime_ns)
@@ -214,59 +247,77 @@ def _files(folder: str) -> Iterator[str]:
             yield os.path.join(here, name)
 
 
-def _aside(path: str) -> str:
-    return os.path.join(
-        os.path.dirname(path), f".{os.path.basename(path)[:200]}.{os.urandom(4).hex()}"
-    )
+def _aside(name: str) -> str:
+    return f".{name[:200]}.{os.urandom(4).hex()}"
 
 
-def _linked(path: str, to: str, state: _State) -> bool:
-    """A second name for the file; not where names cannot be shared, nor if it is another file by now."""
-    aside = _aside(to)
+def _taken(path: str, top: str) -> BinaryIO:
+    """A plain file below a folder, open."""
+    return open(beneath.open_file(path, top), "rb")
+
+
+def _linked(source: int, to: str) -> bool:
+    """A second name for an open file; not where names cannot be shared."""
+    folder, name = os.path.split(to)
+    aside = os.path.join(folder, _aside(name))
     try:
-        os.link(path, aside, follow_symlinks=False)
+        # Given a descriptor, Python has the kernel follow the link in /proc; that path is absolute.
+        os.link(f"/proc/self/fd/{source}", aside, src_dir_fd=source)
     except OSError:
-        return False
-    if _state(aside) != state:
-        _unlink(aside)
         return False
     os.replace(aside, to)
     return True
 
 
-def _copy(path: str, to: str, state: Optional[_State] = None) -> bool:
-    """A copy with the same times, which appears whole; not if `path` is no longer in `state`."""
-    import shutil
-
-    aside = _aside(to)
+def _copied(source: int, to: str, state: _State) -> bool:
+    """A copy of an open file, if that is still in `state` when all is read."""
+    folder, name = os.path.split(to)
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with open(path, "rb") as source, open(aside, "xb") as target:
-            if not _share(source.fileno(), target.fileno()):
-                if state is not None:
-                    _check_room(source.fileno(), aside)
-                shutil.copyfileobj(source, target, _BLOCK)
-            target.flush()
-            os.fsync(target.fileno())
-        shutil.copystat(path, aside)
-        if state is not None and _state(path) != state:
-            os.unlink(aside)
+        return _copy(source, place, name, state)
+    finally:
+        os.close(place)
+
+
+def _copy(source: int, folder: int, name: str, state: Optional[_State] = None) -> bool:
+    """A copy with the same times, which appears in the open folder, whole; not if the source is no longer in
+    `state`."""
+    aside = _aside(name)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(aside, flags, 0o600, dir_fd=folder), "wb") as target:
+            _fill(source, target, has_to_leave_room=state is not None)
+        if state is not None and _state_of(os.fstat(source)) != state:
+            os.unlink(aside, dir_fd=folder)
             return False
-        os.replace(aside, to)
-    except FileNotFoundError:
-        # Replaced or removed by the job meanwhile.
-        _unlink(aside)
-        return False
+        os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
-        _unlink(aside)
+        _unlink(aside, folder)
         raise
     return True
 
 
-def _check_room(source: int, target: str) -> None:
+def _fill(source: int, target: BinaryIO, *, has_to_leave_room: bool) -> None:
+    import shutil
+
+    if not _share(source, target.fileno()):
+        if has_to_leave_room:
+            _check_room(source, target.fileno())
+        with open(os.dup(source), "rb") as reading:
+            reading.seek(0)
+            shutil.copyfileobj(reading, target, _BLOCK)
+    target.flush()
+    os.fsync(target.fileno())
+    status = os.fstat(source)
+    os.fchmod(target.fileno(), stat.S_IMODE(status.st_mode) & 0o777)
+    os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _check_room(source: int, target: int) -> None:
     """A version must not take the room that the job needs for its next save."""
-    room = os.statvfs(os.path.dirname(target))
+    room = os.statvfs(target)
     if room.f_bavail * room.f_frsize < 2 * os.fstat(source).st_size:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _share(source: int, target: int) -> bool:
@@ -291,8 +342,8 @@ def _remove(path: str, root: str) -> None:
         folder = os.path.dirname(folder)
 
 
-def _unlink(path: str) -> None:
+def _unlink(path: str, folder: Optional[int] = None) -> None:
     try:
-        os.unlink(path)
+        os.unlink(path, dir_fd=folder)
     except FileNotFoundError:
         return

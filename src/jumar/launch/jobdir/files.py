@@ -152,9 +152,19 @@ class JobDir(NamedTuple):
         return self.path("shell.fifo")
 
     @property
+    def contained_shell_pipe(self) -> str:
+        """The same of a job in a container."""
+        return self.path("home", "shell.fifo")
+
+    @property
     def trial(self) -> str:
         """What a run on simulated NPUs has shown."""
         return self.path("trial.json")
+
+    @property
+    def contained_trial(self) -> str:
+        """The same of a job in a container, where the job directory itself is read-only."""
+        return self.path("home", "trial.json")
 
     def log(self, node: int, rank: int) -> str:
         """What one rank writes, over all attempts."""
@@ -197,3 +207,8 @@ def is_plain(directory: JobDir) -> bool:
     and what is written through them lands elsewhere."""
     folders = (directory.root, os.path.dirname(directory.control), directory.control)
     return all(os.path.isdir(folder) and not os.path.islink(folder) for folder in folders)
+
+
+def is_below(path: str, top: str) -> bool:
+    """Whether it is that folder or something in it, by its name."""
+    return path == top or path.startswith(top.rstrip("/") + "/")

@@ -57,7 +57,7 @@ class Attempt(NodeRun):
         self._python: Optional[Dict[str, str]] = None
         self._ending_at: Optional[float] = None
         self._log_at = 0
-        self._progress = progress.Progress(given.directory)
+        self._progress = progress.Progress(given.directory, given.written)
         self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
         self._steps = Steps(control, tree, log, given.job.grace_s)

@@ -204,13 +204,18 @@ def _shell(variables: Dict[str, str]) -> str:
     return "/bin/sh"
 
 
+def _pipe(directory: JobDir) -> str:
+    contained = directory.contained_shell_pipe
+    return contained if os.path.lexists(contained) else directory.shell_pipe
+
+
 def _hold(directory: JobDir) -> int:
     """Open the pipe at whose other end the job waits for us to go."""
     give_up_at = time.monotonic() + _PIPE_LIMIT_S
     while True:
         try:
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-            handle = os.open(directory.shell_pipe, flags)
+            handle = os.open(_pipe(directory), flags)
             if not stat.S_ISFIFO(os.fstat(handle).st_mode):
                 os.close(handle)
                 raise _Refused("this job does not wait for a shell")

@@ -45,6 +45,16 @@ class Given(NamedTuple):
         return self.job.workdir or self.directory.path("code")
 
     @property
+    def written(self) -> Optional[List[str]]:
+        """All that ranks in containers may write; None: whatever their user may."""
+        if self.request.container is None:
+            return None
+        # Late: most jobs have no image.
+        from jumar.launch.prepare.containing import given_folders
+
+        return given_folders(self.directory, self.job, self.folder)
+
+    @property
     def meeting(self) -> Meeting:
         """How the nodes of the attempt find each other."""
         job, nodes = self.job, self.request.nodes
@@ -200,7 +210,8 @@ class Given(NamedTuple):
             # CANN's own log, beside those of the ranks: `jumar why` reads it.
             made["ASCEND_PROCESS_LOG_PATH"] = directory.plog(directory.node)
         if job.device_kind == "sim" and "JUMAR_SIM_REPORT" not in job.environment:
-            made["JUMAR_SIM_REPORT"] = directory.trial
+            contained = request.container is not None
+            made["JUMAR_SIM_REPORT"] = directory.contained_trial if contained else directory.trial
         return made
 
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Sequence
 
 from jumar.launch.complete import (
     Place,
@@ -14,7 +14,7 @@ from jumar.launch.complete import (
     set_aside_torn,
     soon,
 )
-from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.files import JobDir, is_below
 from jumar.launch.jobdir.safefile import Unusable, read_object
 
 
@@ -29,8 +29,11 @@ class Came(NamedTuple):
 class Progress:
     """Of one attempt, on one node."""
 
-    def __init__(self, directory: JobDir) -> None:
+    def __init__(self, directory: JobDir, given: Optional[Sequence[str]] = None) -> None:
+        """`given`: all that the job may write, where it has fewer rights than this process. Links that lead
+        elsewhere are then the job's attempt to have that read or changed."""
         self._directory = directory
+        self._given = given
         self._sources: List[str] = []
         self._places: List[Place] = []
         self._keeper: Optional[VersionKeeper] = None
@@ -40,14 +43,15 @@ class Progress:
         """Set aside what an earlier attempt has left half written, and put what it had before in its place;
         in words. From now on versions are kept of what the script overwrites, and where there is nothing to be
         overwritten, from the start of the ranks on. `folder`: where it runs."""
-        places = _places(self._directory, folder)
+        places = self._all_places(folder)
         told: List[str] = []
         # The first one has left nothing yet: what is there may be another job's, which writes it now.
         if self._directory.number > 1:
             until = soon()
             back = [path for place in places for path in Versions(place).restore(until)]
             told = [f"a checkpoint was torn; its last complete version is back: {p}" for p in back]
-            torn = set_aside_torn(places[0].source)
+            ckpt = os.path.realpath(self._directory.path("ckpt"))
+            torn = set_aside_torn(ckpt) if self._is_given(ckpt) else []
             told += [f"a torn checkpoint was set aside: {one.now} ({one.why})" for one in torn]
         self._places = places
         if any(_below(place.source) for place in places):
@@ -61,7 +65,7 @@ class Progress:
 
     def note(self, folder: str) -> None:
         """What there is before the ranks start."""
-        self._sources = [place.source for place in _places(self._directory, folder)]
+        self._sources = [place.source for place in self._all_places(folder)]
         # Of what is saved here no versions are kept: the next attempt finds it empty.
         self._sources.append(self._directory.path("cache", "ckpt"))
         self._before_ns = self._newest_ns()
@@ -77,9 +81,15 @@ class Progress:
     def came(self) -> Came:
         """Wherever the script saves: not all know JUMAR_CKPT_DIR."""
         until = soon()
-        found = [newest_complete(source, until) for source in self._sources]
+        found = [newest_complete(source, until) for source in self._given_sources()]
         saved = max((path for path in found if path is not None), key=changed_ns, default=None)
         return Came(saved, self._newest_ns() > self._before_ns or self._is_told())
+
+    def _all_places(self, folder: str) -> List[Place]:
+        return [one for one in _places(self._directory, folder) if self._is_given(one.source)]
+
+    def _is_given(self, path: str) -> bool:
+        return self._given is None or any(is_below(path, top) for top in self._given)
 
     def _is_told(self) -> bool:
         """Whether a library that goes on by itself has saved further on, in whatever folder the script gave it."""
@@ -93,7 +103,11 @@ class Progress:
 
     def _newest_ns(self) -> int:
         until = soon()
-        return max((newest_ns(source, until) for source in self._sources), default=0)
+        return max((newest_ns(source, until) for source in self._given_sources()), default=0)
+
+    def _given_sources(self) -> List[str]:
+        """Those that are no links of the job's by now."""
+        return [path for path in self._sources if self._is_given(os.path.realpath(path))]
 
 
 def resume_from(directory: JobDir) -> str:

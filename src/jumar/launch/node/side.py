@@ -23,8 +23,9 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.node.beside_session import is_kept
 from jumar.launch.node.side_again import Meeting, private_folder
 from jumar.launch.node.side_programs import (
-    SOCKET,
     NotInstalled,
+    clear_place,
+    connect,
     make_place,
     program_of,
     remove_place,
@@ -208,18 +209,17 @@ class Side:
         return self._to_port(wanted, rank)
 
     def _to_program(self, rank: Program, endpoint: str) -> socket.socket:
-        place = os.path.join(self._private, SOCKET)
-        self._starter.submit(self._start, rank, endpoint, place).result()
+        self._starter.submit(self._start, rank, endpoint).result()
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(_CONNECT_LIMIT_S)
         try:
-            made.connect(place)
+            connect(self._private, made)
         except OSError:
             made.close()
             raise
         return made
 
-    def _start(self, rank: Program, endpoint: str, place: str) -> None:
+    def _start(self, rank: Program, endpoint: str) -> None:
         """Start the endpoint's program, unless it runs, and wait until it listens."""
         if self._pid and not _has_ended(self._pid):
             return
@@ -228,11 +228,10 @@ class Side:
         program = program_of(endpoint, self._directory, rank, self._private)
         if program is None:
             raise _Refused(f"{endpoint} has no program")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(place)
+        clear_place(self._private)
         pid = self._spawned(program)
         give_up_at = time.monotonic() + START_LIMIT_S
-        while not _listens(place):
+        while not _listens(self._private):
             if _has_ended(pid):
                 raise _Refused(f"{endpoint} ended at once: {_tail(program.log)}")
             if self._is_over or time.monotonic() > give_up_at:
@@ -311,11 +310,11 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
-def _listens(place: str) -> bool:
+def _listens(private: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
         trial.settimeout(_CONNECT_LIMIT_S)
         try:
-            trial.connect(place)
+            connect(private, trial)
         except OSError:
             return False
     return True

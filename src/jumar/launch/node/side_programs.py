@@ -4,20 +4,22 @@ Each listens on a Unix socket in a folder of the job's user alone, with no passw
 connect is the server's matter, and no other account of the machine can. Where the job runs in a container
 so do they, and the folder is one of the job's directory, which both sides see."""
 
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, Generator, List, NamedTuple, Optional, Sequence
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.processes.container import entered, folder_in, held
 from jumar.launch.processes.spawn import Program
 
 _PLACE = "p"
-SOCKET = os.path.join(_PLACE, "s")
-"""Of a program, below the folder that is given to it."""
+_SOCKET = "s"
+"""Of a program, in that folder of the one that is given to it."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _BOARD = os.path.join(_PACKAGE, "inject", "side_path", "jumar_board.py")
 _LOOK_LIMIT_S = 60.0
@@ -37,15 +39,48 @@ def make_place(directory: JobDir, rank: Program, private: str) -> None:
     if os.path.lexists(place):
         return
     if rank.enter:
-        os.symlink(tempfile.mkdtemp(prefix="side-", dir=directory.root), place)
+        # The rest of the job directory is read-only in there.
+        os.symlink(tempfile.mkdtemp(prefix="side-", dir=directory.path("home")), place)
     else:
         os.mkdir(place, 0o700)
 
 
 def remove_place(private: str) -> None:
     """With all that is in it."""
-    shutil.rmtree(os.path.realpath(os.path.join(private, _PLACE)), ignore_errors=True)
+    # No further than the link of our own: the job may have put another in its place, which rmtree leaves alone.
+    shutil.rmtree(_shared(private), ignore_errors=True)
     shutil.rmtree(private, ignore_errors=True)
+
+
+def clear_place(private: str) -> None:
+    """Of the socket of a program that has ended; OSError."""
+    with _opened(private) as folder, contextlib.suppress(FileNotFoundError):
+        os.unlink(_SOCKET, dir_fd=folder)
+
+
+def connect(private: str, made: socket.socket) -> None:
+    """To the program's own socket, and nowhere that a link of the job's leads; OSError."""
+    with _opened(private) as folder:
+        found = os.open(_SOCKET, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        made.connect(f"/proc/self/fd/{found}")
+    finally:
+        os.close(found)
+
+
+@contextlib.contextmanager
+def _opened(private: str) -> Generator[int, None, None]:
+    folder = os.open(_shared(private), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _shared(private: str) -> str:
+    """The folder of both sides, under its own name."""
+    place = os.path.join(private, _PLACE)
+    return os.readlink(place) if os.path.islink(place) else place
 
 
 def program_of(name: str, directory: JobDir, rank: Program, private: str) -> Optional[Program]:
@@ -74,7 +109,7 @@ def _jupyter(directory: JobDir, rank: Program, private: str) -> Program:
         raise NotInstalled(f"JupyterLab is not installed in the job's {where}")
     folder = _folder_of(rank)
     options = {
-        "ServerApp.sock": os.path.join(private, SOCKET),
+        "ServerApp.sock": os.path.join(private, _PLACE, _SOCKET),
         "ServerApp.sock_mode": "0600",
         "ServerApp.root_dir": folder,
         "ServerApp.open_browser": "False",
@@ -101,7 +136,7 @@ def _tensorboard(directory: JobDir, rank: Program, private: str) -> Program:
             "TensorBoard is not installed in the job's environment; add tensorboard to its requirements"
         )
     spec = ",".join(f"{name}:{path}" for name, path in sorted(_boards(directory, rank).items()))
-    words = [python.path, _BOARD, os.path.join(private, SOCKET), spec]
+    words = [python.path, _BOARD, os.path.join(private, _PLACE, _SOCKET), spec]
     log = directory.endpoint_log("tensorboard")
     return _beside(rank, python, words, {"TMPDIR": private}, private, log)
 
@@ -124,8 +159,7 @@ def _beside(
     less = [word for name in _JUPYTER_VARIABLES for word in ("-u", name)]
     more = [f"{name}={value}" for name, value in variables.items()]
     inside = [word.replace(private, short) for word in [*more, *words]]
-    shared = os.path.realpath(os.path.join(private, _PLACE))
-    argv = held(rank.enter, ["env", *less, *inside], short, shared, _PLACE)
+    argv = held(rank.enter, ["env", *less, *inside], short, _shared(private), _PLACE)
     return rank._replace(argv=argv, log=log)
 
 

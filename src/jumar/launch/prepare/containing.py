@@ -1,14 +1,22 @@
-"""What the containers of an attempt's ranks share: the job's own files and data, and nobody else's."""
+"""What the containers of an attempt's ranks share: the job's own files and data, and nobody else's.
+
+Keeper, supervisor and staging work outside, with all the rights of the job's user. So what they believe or
+follow must not be the job's to write: inside, the job directory is read-only, but for the folders that are
+the job's own. Those are mounted one by one, so that none can be replaced by a link for the next attempt."""
 
 import os
-from typing import Optional, Sequence
+from typing import Iterable, List, Optional, Sequence
 
-from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.files import JobDir, is_below
 from jumar.launch.jobdir.job import Job
 from jumar.launch.processes.container import Container, Wrapping
 from jumar.launch.processes.namespace import Mount
 from jumar.launch.processes.network import Network
 from jumar.launch.ranks.environment import INJECTED, inherited
+from jumar.launch.verdict import SetupFailed
+
+_OWN = ("cache", "home", "python", "ran-in", "runs", "steps", "tensorboard")
+"""Folders of the job directory that a job writes to."""
 
 
 def wrapping_of(
@@ -20,20 +28,78 @@ def wrapping_of(
     network: Optional[Network] = None,
 ) -> Wrapping:
     """`folder`: where ranks start; `fixed`: what they shall see at fixed paths; `network`: the one to be
-    in, if not the machine's."""
-    os.makedirs(directory.path("home"), exist_ok=True)
-    written = {directory.root, folder}
-    written.update(path for path in (job.ckpt, *job.outputs.values()) if path is not None)
-    read = {*job.inputs.values(), INJECTED} - written
+    in, if not the machine's. SetupFailed where an attempt before has put links in the way."""
+    own = _own_folders(directory, job, folder)
+    _refuse_links(directory.root, own)
+    for path in own:
+        os.makedirs(path, exist_ok=True)
+    written = [*_declared(directory, job, folder), *own]
+    inputs = set(job.inputs.values())
+    read = [directory.root, *(path for path in sorted({INJECTED, *inputs}) if path not in written)]
+    shown = [one for one in fixed if _stays_inside(one.source, written)]
     name = f"jumar-{job.job_id}-{directory.number}-node{directory.node}"
-    writable = (*fixed, *_as_they_are(written, directory.root))
-    return Wrapping(container, name, writable, tuple(_as_they_are(read)), inherited(), network)
+    return Wrapping(
+        container,
+        name,
+        (*(one for one in shown if one.source not in inputs), *_as_they_are(written)),
+        (
+            *_as_they_are([path for path in read if _stays_inside(path, written)]),
+            *(one for one in shown if one.source in inputs),
+        ),
+        inherited(),
+        network,
+    )
 
 
-def _as_they_are(paths: "set[str]", above: str = "") -> Sequence[Mount]:
+def given_folders(directory: JobDir, job: Job, folder: str) -> List[str]:
+    """Where the files may really be that a job in a container calls its own."""
+    root = os.path.realpath(directory.root)
+    own = (path[len(directory.root) :] for path in _own_folders(directory, job, folder))
+    return [*map(os.path.realpath, _declared(directory, job, folder)), *(root + at for at in own)]
+
+
+def _declared(directory: JobDir, job: Job, folder: str) -> List[str]:
+    """What it may write outside of the job directory."""
+    named = {folder, *filter(None, (job.ckpt, *job.outputs.values()))}
+    return _outermost(path for path in named if not is_below(path, directory.root))
+
+
+def _own_folders(directory: JobDir, job: Job, folder: str) -> List[str]:
+    """What it may write in the job directory."""
+    named = [*map(directory.path, _OWN), folder, *job.data_paths(directory).values()]
+    if job.ckpt is None:
+        named.append(directory.path("ckpt"))
+    if job.device_kind == "npu":
+        named.append(directory.plog(directory.node))
+    brought = set(job.inputs.values())
+    own = (path for path in named if path not in brought and is_below(path, directory.root))
+    return _outermost(own)
+
+
+def _refuse_links(root: str, folders: Sequence[str]) -> None:
+    real = os.path.realpath(root)
+    for path in folders:
+        if os.path.realpath(path) != os.path.normpath(real + path[len(root) :]):
+            error = f"{path} is not a folder of the job's own"
+            reason = f"the image could not be used: {error}"
+            raise SetupFailed("image", reason, values={"error": error})
+
+
+def _stays_inside(source: str, written: Sequence[str]) -> bool:
+    """Where the job can make links, only those count that lead to what it has anyway."""
+    if not any(is_below(source, top) for top in written):
+        return True
+    real = os.path.realpath(source)
+    return any(is_below(real, os.path.realpath(top)) for top in written)
+
+
+def _outermost(paths: Iterable[str]) -> List[str]:
     """What lies in a folder that is there too comes with it."""
-    return [
-        Mount(path, path)
-        for path in sorted(paths)
-        if os.path.exists(path) and not (above and path.startswith(above + "/"))
-    ]
+    found = set(paths)
+    return sorted(
+        path for path in found if not any(path != top and is_below(path, top) for top in found)
+    )
+
+
+def _as_they_are(paths: Sequence[str]) -> List[Mount]:
+    return [Mount(path, path) for path in paths if os.path.exists(path)]

@@ -36,6 +36,8 @@ class StagePlan:
     cache_bytes: int = 100 * 10**9
     store_file: str | None = None
     """Where the keys are, if not in the home: a site's server gives its home to nobody."""
+    within: tuple[str, ...] = ()
+    """Where results may really be, of a job that has fewer rights than whoever sends them; empty: anywhere."""
     every_s: float = 180.0
     patience_s: float = 120.0
     """How long to wait for a store that is away."""
@@ -64,6 +66,7 @@ def read_plan(path: Path) -> StagePlan:
         values = cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
         for side in ("inputs", "outputs"):
             values[side] = tuple(Staged(**staged) for staged in values.get(side, ()))
+        values["within"] = tuple(values.get("within", ()))
         if values.get("ckpt") is not None:
             values["ckpt"] = Staged(**values["ckpt"])
         return StagePlan(**values)

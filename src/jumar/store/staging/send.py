@@ -6,13 +6,15 @@ import fcntl
 import logging
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from jumar.errors import JumarError
 from jumar.inject.moxing_path.jumar_s3 import Patience
 from jumar.store.credentials import StoreConfig
 from jumar.store.errors import TransferFailed
-from jumar.store.folder import FolderStore
+from jumar.store.folder import FolderStore, explained
 from jumar.store.places import open_place
 from jumar.store.staging.plan import Staged, StagePlan
 from jumar.store.staging.status import StatusFile
@@ -55,7 +57,7 @@ def keep_sending(plan: StagePlan) -> None:
 def send_finally(plan: StagePlan) -> bool:
     """Send everything; returns whether it arrived. What did not is marked and kept."""
     status, parts = StatusFile(Path(plan.status)), list[Progress]()
-    with Path(f"{plan.status}.lock").open("w") as lock:
+    with _opened_lock(f"{plan.status}.lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -73,13 +75,24 @@ def send_finally(plan: StagePlan) -> bool:
         return True
 
 
+def _opened_lock(path: str) -> TextIO:
+    """Not through a link, nor emptied: a job may have put anything there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.fdopen(os.open(path, flags, 0o600), "w")
+    except OSError as error:
+        raise explained(error, path) from error
+
+
 def _send(
     plan: StagePlan, patience_s: float, parts: list[Progress], *, settled_s: float = 0.0
 ) -> None:
     """Send all outputs, even if one of them fails; TransferFailed or StoreAway if something was not
     sent."""
     config = plan.config()
-    options = Options(patience=Patience(limit_s=patience_s), settled_s=settled_s)
+    options = Options(
+        patience=Patience(limit_s=patience_s), settled_s=settled_s, within=plan.within
+    )
     first: JumarError | None = None
     for staged in plan.sent:
         parts.append(Progress())
@@ -94,6 +107,8 @@ def _send(
 def _send_one(staged: Staged, config: StoreConfig, options: Options, progress: Progress) -> None:
     target = open_place(staged.url.rstrip("/") + "/", config)
     source = open_place(f"{staged.path}/", config)
+    if isinstance(source.store, FolderStore):
+        source = replace(source, store=replace(source.store, within=options.within))
     if isinstance(target.store, FolderStore):
         real = os.path.realpath(f"{target.store.root}/{target.prefix}")
         if real == os.path.realpath(staged.path):

@@ -27,7 +27,14 @@ Failed = Callable[[str, JumarError], None]
 
 
 def copy_here(
-    source: str, target: str, keys: Iterable[str], progress: Progress, failed: Failed, *, link: bool
+    source: str,
+    target: str,
+    keys: Iterable[str],
+    progress: Progress,
+    failed: Failed,
+    *,
+    link: bool,
+    within: tuple[str, ...] = (),
 ) -> None:
     """Copy the files `keys` from one folder to another, under the same keys, while they are found."""
     try:
@@ -37,20 +44,28 @@ def copy_here(
     left = iter(keys)
     first = list(islice(left, _WORTH_PROCESSES))
     if len(first) == _WORTH_PROCESSES:
-        _share_out(source, target, chain(first, left), progress, failed, link=link)
+        _share_out(source, target, chain(first, left), progress, failed, link=link, within=within)
         return
     for key in first:
         if progress.stop.is_set():
             return
-        copy_one(source, target, key, key, progress, failed, link=link)
+        copy_one(source, target, key, key, progress, failed, link=link, within=within)
 
 
 def copy_one(
-    source: str, target: str, key: str, to: str, progress: Progress, failed: Failed, *, link: bool
+    source: str,
+    target: str,
+    key: str,
+    to: str,
+    progress: Progress,
+    failed: Failed,
+    *,
+    link: bool,
+    within: tuple[str, ...] = (),
 ) -> None:
     """Copy one file, possibly to another key."""
     try:
-        size = copy_file(f"{source}/{key}", f"{target}/{to}", link=link)
+        size = copy_file(f"{source}/{key}", f"{target}/{to}", link=link, within=within)
     except OSError as error:
         failed(key, explained(error, f"{target}/{to}"))
         return
@@ -65,9 +80,11 @@ def _share_out(
     failed: Failed,
     *,
     link: bool,
+    within: tuple[str, ...],
 ) -> None:
     program = str(Path(filecopy.__file__))
     command = [sys.executable, "-I", "-S", program, source, target, "link" if link else "copy"]
+    command += within
 
     def fail(key: str, number: int) -> None:
         failed(key, explained(OSError(number, os.strerror(number)), f"{target}/{key}"))

@@ -112,7 +112,7 @@ def send_small(
 
     def read(copy: Copy) -> Small | None:
         try:
-            with SourceFile(folder.path(copy.source.key)) as source:
+            with SourceFile(folder.path(copy.source.key), options.within) as source:
                 data = source.all()
         except JumarError:
             return None

@@ -29,6 +29,8 @@ class Options:
     workers: int = 128
     """At most so many files or parts at a time; fewer where more are no faster."""
     patience: Patience = field(default_factory=Patience)
+    within: tuple[str, ...] = ()
+    """Where files of a folder may really be, however many links lead elsewhere; empty: anywhere."""
 
 
 @dataclass(frozen=True, slots=True)

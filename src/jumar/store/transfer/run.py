@@ -180,6 +180,7 @@ class _Work:
             self.progress,
             self._failed,
             link=self.options.link,
+            within=self.options.within,
         )
         if self._fatal is not None:
             raise self._fatal
@@ -214,7 +215,13 @@ class _Work:
         if len(plan.copies) == 1:
             copy = plan.copies[0]
             places = (source.root, target.root, copy.source.key, copy.target)
-            copy_one(*places, self.progress, self._failed, link=self.options.link)
+            copy_one(
+                *places,
+                self.progress,
+                self._failed,
+                link=self.options.link,
+                within=self.options.within,
+            )
             return
         cut = len(plan.target_prefix)
         copy_here(
@@ -224,6 +231,7 @@ class _Work:
             self.progress,
             self._failed,
             link=self.options.link,
+            within=self.options.within,
         )
 
     def _copy(self, copy: Copy) -> None:
@@ -280,7 +288,7 @@ def copy_entry(
     match source, target:
         case FolderStore(), FolderStore():
             try:
-                copy_file(source.path(entry.key), target.path(key))
+                copy_file(source.path(entry.key), target.path(key), within=options.within)
             except OSError as error:
                 raise explained(error, f"{target.name}{key}") from error
         case ObjectStore(), FolderStore():

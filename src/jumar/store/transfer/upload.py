@@ -6,7 +6,7 @@ is checked here too, if it is a checksum."""
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from jumar.inject.moxing_path.jumar_s3.checksum import (
     joined_crc32,
 )
 from jumar.store.errors import Damaged, patiently
+from jumar.store.filecopy import check_place
 from jumar.store.folder import explained
 from jumar.store.objects import ObjectStore
 from jumar.store.transfer.records import SMALL_BYTES, Options, Progress
@@ -45,11 +46,16 @@ class Identity:
 class SourceFile:
     """An open file, which may change meanwhile; many threads may read it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, within: Sequence[str] = ()) -> None:
         self.path = path
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
+            raise explained(error, path) from error
+        try:
+            check_place(self._file, within)
+        except OSError as error:
+            os.close(self._file)
             raise explained(error, path) from error
         self.identity = self._look()
 
@@ -110,7 +116,7 @@ class Upload:
         """Send the file; returns a note if it was still changing at the last try."""
         for attempt in range(1, _TRIES_WHILE_CHANGING + 1):
             is_last = attempt == _TRIES_WHILE_CHANGING or self.progress.stop.is_set()
-            with SourceFile(self.path) as source:
+            with SourceFile(self.path, self.options.within) as source:
                 try:
                     self._send(source)
                 except Damaged:

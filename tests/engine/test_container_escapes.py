@@ -1,0 +1,139 @@
+"""What a job in a container does to get at files outside of it: by what it leaves in its own folder for
+the supervisor, which runs outside with its user's rights."""
+
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.containers import make_image, write_config
+from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
+from tests.engine.test_slurm_beside import Host
+
+from jumar.launch.processes import frames
+from jumar.launch.processes.frames import json_frame
+from jumar.spec.states import AttemptState
+
+NAME = f"escapes:{secrets.token_hex(4)}"
+LN = "/bin/busybox ln -sfn"
+MV = "/bin/busybox mv"
+WHOLE = "\\200\\002N."
+"""A pickle, as printf takes it."""
+TORN = "\\200\\002"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def image(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    folder = tmp_path_factory.mktemp("image")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTAINERS_CONF", write_config(folder))
+        make_image(folder, NAME)
+        yield
+        subprocess.run(["podman", "rmi", "--force", NAME], capture_output=True, timeout=60)
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    """A folder that the job was not given."""
+    folder = tmp_path / "private"
+    folder.mkdir()
+    (folder / "key.pkl").write_bytes(b"\x80\x02N.")
+    (folder / "secret").write_text("sesame")
+    return folder
+
+
+def test_nothing_outside_is_read_or_written_for_the_next_attempt(
+    workshop: Workshop, private: Path
+) -> None:
+    """Links in the place of all that the platform opens in a job's folder, and a version that it never kept."""
+    place = str(private).strip("/").replace("/", "-")[-200:]
+    (private / "half.pkl").write_bytes(b"\x80\x02")
+    attack = f"""
+        {LN} {private} code/output
+        mkdir -p code/checkpoints; {LN} {private} code/checkpoints/.torn
+        mkdir -p out versions/{place}/1; {LN} {private} out/model
+        /bin/busybox printf '{WHOLE}' > versions/{place}/1/planted.pth
+        rm -r cache; {LN} {private} cache
+        rm -r ckpt; {LN} {private} ckpt
+        {LN} {private} ckpt/.torn; /bin/busybox printf '{TORN}' > ckpt/planted.pth
+        {MV} logs/node0 logs/was; {LN} {private} logs/node0
+        touch -d 2020-01-01 logs
+        {MV} attempts was; {LN} {private} attempts
+        for i in $(/bin/busybox seq 300); do {LN} {private}/secret pod.env.$i.new; done
+        {LN} {private}/secret pod.env
+    """
+    look = "sleep 3; cat /cache/secret versions/*/*/key.pkl out/model/secret pod.env; echo second"
+    script = f"cd $JUMAR_JOB_DIR; if [ $JUMAR_ATTEMPT = 1 ]; then {attack}\nelse {look}; fi; true"
+    fields = {"image": NAME, "environment": {"USES": "/cache"}}
+    first, seen = workshop.run(script, **fields)
+    assert seen.state is AttemptState.SUCCEEDED, (seen, log_of(first))
+    assert seen.saved is None
+    second, _ = workshop.run(script, number=2, job_id=first.job_id, **fields)
+    assert "second" in log_of(second)
+    assert "sesame" not in log_of(second)
+    assert sorted(os.listdir(private)) == ["half.pkl", "key.pkl", "secret"]
+    assert (private / "secret").read_text() == "sesame"
+    assert not list((first.directory / "versions").rglob("*.p*"))
+
+
+def test_nothing_outside_is_sent(workshop: Workshop, private: Path) -> None:
+    """By links in an output, and by a plan of the job's own."""
+    plan = f"""'s#"path": "[^"]*"#"path": "{private}"#'"""
+    attack = f"""
+        cd $JUMAR_JOB_DIR/out/model
+        echo x > x; {LN} x inside; {LN} {private} folder; {LN} {private}/secret file
+        cd ../../attempts/1; /bin/busybox sed -i {plan} stage.json
+        {LN} {private}/secret staging.json.lock
+    """
+    workshop.run(attack, image=NAME, outputs={"model": "obs://lab/out"})
+    sent = workshop.home / "store/lab/out"
+    assert sorted(path.name for path in sent.rglob("*")) == ["inside", "x"]
+    assert (private / "secret").read_text() == "sesame"
+
+
+def test_a_command_beside_the_job_stays_in_its_container(workshop: Workshop, private: Path) -> None:
+    forged = json.dumps({"environment": {"PATH": "/bin:/usr/bin"}, "folder": str(private)})
+    command = f"""
+        cd $JUMAR_JOB_DIR/attempts/1; while [ ! -e beside.json ]; do sleep 0.1; done
+        rm -f beside.json; echo '{forged}' > beside.json; echo up; sleep 600
+    """
+    made = workshop.attempt(command, image=NAME)
+    workshop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "the command runs")
+    with workshop.engine.start_beside(made) as stream:
+        words = ["cat", "/etc/os-release"]
+        stream.sendall(json_frame(frames.REQUEST, {"command": words}))
+        assert Host(stream).next()[:2] == (frames.OUTPUT, b"NAME=tiny\n")
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    wait_final(workshop.engine, made)
+
+
+def test_what_is_declared_is_there_and_inputs_are_only_read(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    """A working folder with an input and the checkpoints in it, one more input under a fixed path, and an output elsewhere."""
+    work, away = tmp_path / "work", tmp_path / "away"
+    (work / "data").mkdir(parents=True)
+    (work / "data/x").write_text("seven\n")
+    fixed = "/home/ma-user/modelarts/inputs/data_0"
+    script = f"""
+        cat data/x {fixed}/x; touch data/y {fixed}/y; touch ckpt/a $JUMAR_OUTPUT_MODEL/b here
+        touch $JUMAR_JOB_DIR/x; touch $JUMAR_CACHE_DIR/c $JUMAR_TENSORBOARD_DIR/d; echo done
+    """
+    made, _ = workshop.run(
+        script,
+        image=NAME,
+        workdir=str(work),
+        inputs={"data": "data"},
+        outputs={"model": str(away)},
+        ckpt="ckpt",
+    )
+    assert log_of(made).splitlines()[:2] == ["seven", "seven"]
+    assert log_of(made).count("Read-only file system") == 3, log_of(made)
+    assert (work / "ckpt/a").exists()
+    assert (work / "here").exists()
+    assert (away / "b").exists()
+    assert (made.directory / "tensorboard/d").exists()
