@@ -10,7 +10,20 @@ from typing import Any, cast
 import pytest
 from tests.why.pumping import seconds_at_most
 
-from jumar.why import advice, apart, apis, details, events, judging, raised, reading
+from jumar.why import (
+    advice,
+    apart,
+    apis,
+    details,
+    event,
+    exception,
+    judging,
+    line,
+    naming,
+    raised,
+    reading,
+    reasons,
+)
 from jumar.why.apart import judge_apart
 from jumar.why.gather import from_path
 from jumar.why.judging import judge
@@ -30,7 +43,9 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
         if one.where is not None:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
-    for module in (advice, apis, details, events, judging, raised, reading):
+    yield from reasons.patterns().items()
+    modules = (advice, apis, details, event, exception, judging, line, naming, raised, reading)
+    for module in (*modules, reasons):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 pattern = cast("re.Pattern[Any]", value)

@@ -68,6 +68,10 @@ class Event:
     """Sentences that are added to its remedy."""
     particular: str | None = None
     """The form of its message, where that says more than its cause."""
+    is_line: bool = False
+    """A line of its own, no exception."""
+    below: str = ""
+    """The line below it, where its sentence goes on there."""
 
     @property
     def level(self) -> Level:

@@ -24,9 +24,11 @@ from jumar.why.knowledge import (
     by_platform,
     texts,
 )
-from jumar.why.line import last_resort, name_what_it_is_about, read_closer
+from jumar.why.line import last_resort, read_closer
+from jumar.why.naming import name_what_it_is_about
 from jumar.why.particulars import words
 from jumar.why.reading import lines_of
+from jumar.why.reasons import words as words_of_reasons
 from jumar.why.scan import line_number, regions
 
 _UNEXPLAINED = frozenset((LIBRARY_ERROR, PYTHON_ERROR))
@@ -128,7 +130,9 @@ def _answer(
     particular: str | None = None,
     details: Sequence[Detail] = (),
 ) -> Verdict:
-    told = {one: words(one)[particular] if particular else texts(one)[name] for one in LANGUAGES}
+    told = {
+        one: _words_of(one, particular) if particular else texts(one)[name] for one in LANGUAGES
+    }
     if particular is None and name in _UNEXPLAINED and "advice" in also:
         # Where a message says what to do, that nothing is known of it would be no help.
         told = {one: {**told[one], "remedy": texts(one)["also"]["advised"]} for one in LANGUAGES}
@@ -141,6 +145,11 @@ def _answer(
         files=read.files,
         bytes=read.bytes,
     )
+
+
+def _words_of(language: str, particular: str) -> Mapping[str, str]:
+    known = words(language).get(particular)
+    return words_of_reasons(language)[particular] if known is None else known
 
 
 def _kind(known: Cause | None) -> str:

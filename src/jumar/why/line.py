@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 from jumar.why.event import GENERAL, TOLD_BY_LINES, Event, Known, began, best_of, kind_by
 from jumar.why.knowledge import (
-    API_GONE,
-    API_NEW,
     ERROR_LINE,
     LIBRARY_ERROR,
     Level,
@@ -14,8 +12,10 @@ from jumar.why.knowledge import (
     forms,
     has,
 )
+from jumar.why.naming import name_what_it_is_about, whole_of
 from jumar.why.particulars import read
 from jumar.why.reading import Line
+from jumar.why.reasons import reason_of
 
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
@@ -44,6 +44,8 @@ _ERROR_WORD = re.compile(
 )
 _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
 _DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
+# A sentence that ends on the next line.
+_GOES_ON = (":", ",", "\\", "(")
 _NEAR = 15
 _FEW_LINES = 10
 """A log of no more lines is what somebody took to be the error."""
@@ -79,11 +81,14 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
         )
         said = {"error": text.strip()[:200]}
         at = began([line])
-        return Event(best.cause, line, at, said, best.weight, end, is_survivable, is_warning)
+        return Event(
+            *(best.cause, line, at, said, best.weight, end, is_survivable, is_warning),
+            is_line=True,
+        )
     said = {"error": text.strip()[:200]}
     form = next((cause for cause, pattern in forms() if pattern.search(text)), None)
     if form is not None:
-        return Event(form, line, began([line]), said, len(text), end)
+        return Event(form, line, began([line]), said, len(text), end, is_line=True)
     kind = kind_by(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
     is_check = _WHAT.match(text) is not None and text.startswith(_CHECK)
     if is_check and kind.name in GENERAL:
@@ -92,7 +97,13 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
     if kind.name != LIBRARY_ERROR or is_check:
         return Event(kind, line, began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
-        return Event(causes()[ERROR_LINE], line, began([line]), said, 0, end, is_hint=True)
+        goes_on = index + 1 < len(lines) and text.rstrip().endswith(_GOES_ON)
+        return Event(
+            *(causes()[ERROR_LINE], line, began([line]), said, 0, end),
+            is_hint=True,
+            is_line=True,
+            below=lines[index + 1].text.strip() if goes_on else "",
+        )
     return None
 
 
@@ -102,15 +113,8 @@ def read_closer(hint: Event) -> None:
     if hint.cause.name == ERROR_LINE and not _WENT_ON.search(text):
         kind = kind_by(text.strip(), is_own=False)
         hint.cause = kind if kind.name in TOLD_BY_LINES else hint.cause
-
-
-def name_what_it_is_about(event: Event) -> None:
-    """What the form of a line says more than its cause: looked for only in the one that is told."""
-    is_told = event.particular is not None or event.cause.name in (API_GONE, API_NEW)
-    form = None if is_told else read(event.cause.name, event.line.text.strip(), "")
-    if form is not None and event.level is not Level.LOST_PEER:
-        event.cause, event.particular = form.cause, form.name
-        event.values = {**event.values, **form.values}
+        reason = reason_of(whole_of(hint)) if hint.cause.name == ERROR_LINE else None
+        hint.cause = hint.cause if reason is None else reason.cause
 
 
 def last_resort(lines: Sequence[Line]) -> Event | None:
@@ -125,8 +129,9 @@ def last_resort(lines: Sequence[Line]) -> Event | None:
         kind = kind_by(text, is_own=False)
         form = read(kind.name, text, "")
         cause = form.cause if form is not None else kind
-        if form is not None or (is_short and cause.name not in (LIBRARY_ERROR, *GENERAL)):
-            event = Event(cause, line, began([line]), {"error": text[:200]})
+        is_known = cause.name not in (LIBRARY_ERROR, *GENERAL) or reason_of(text) is not None
+        if form is not None or (is_short and is_known):
+            event = Event(cause, line, began([line]), {"error": text[:200]}, is_line=True)
             name_what_it_is_about(event)
             return event
     return None
