@@ -20,7 +20,9 @@ _READ_BY_GRAMMAR = frozenset(
     )
 )
 # Of an exception fewer: its name and its place tell the others.
-_OF_EXCEPTIONS = frozenset((LIBRARY_ERROR, PYTHON_ERROR, "access", "connection", "too-late"))
+_OF_EXCEPTIONS = frozenset(
+    (LIBRARY_ERROR, PYTHON_ERROR, "access", "connection", "too-late", "disk-broken", "download")
+)
 # What these say of any line is said better by its reason.
 _LOOSE_FORMS = frozenset(
     (
@@ -36,7 +38,7 @@ _OF_CHILDREN = ("waited", "no-match", "kernel-fs", "cancelled", "reset", "status
 _RANKS_SAY = frozenset(("network-connect", "peer-lost"))
 _SERVICE = re.compile(
     r"\b(?:ssh|curl|wget|nc|urlopen|librados|ceph|psql|mysql|redis|git|pip|kubectl|helm|rsync|scp|s3|API server)\b"
-    r"|https?://|dial tcp|proxyconnect|\bport (?:22|80|443|53)\b|:(?:22|80|443|53)\b|/v2/|_FQDN"
+    r"|https?://|dial tcp|proxyconnect|\bport (?:22|80|443|53)\b|:(?:22|80|443|53)\b|/v2/|_FQDN|\bjava\."
 )
 
 

@@ -38,7 +38,7 @@ _LINKING = re.compile(
     r"|(?: (?:is|was|were|are|could|can|has|have|been))+$"
 )
 _LONGEST_THING = 120
-_END = ".,;:"
+_END = ".,;:\\"
 # What a name in a line is not: placeholders of no use to anybody.
 _EMPTY = frozenset(("", "/", "...", "<nil>", "n/a", "none", "null", "unknown"))
 
