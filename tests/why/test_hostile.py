@@ -23,12 +23,13 @@ from jumar.why import (
     raised,
     reading,
     reasons,
+    statements,
 )
 from jumar.why.apart import judge_apart
 from jumar.why.gather import from_path
 from jumar.why.judging import judge
 from jumar.why.knowledge import forms, kinds, rows
-from jumar.why.particulars import particulars
+from jumar.why.particulars import fits_all, particulars
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    g()\n'
 _LENGTH = 800
@@ -38,14 +39,15 @@ _LIMIT_S = 0.3
 def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
     for table in (kinds(), forms()):
         yield from ((cause.name, pattern) for cause, pattern in table)
-    for one in particulars():
+    yield from ((one.name, one.pattern) for one in statements.statements())
+    for one in (*particulars(), *fits_all()):
         yield one.name, one.message
         if one.where is not None:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
     modules = (advice, apis, details, event, exception, judging, line, naming, raised, reading)
-    for module in (*modules, reasons):
+    for module in (*modules, reasons, statements):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 pattern = cast("re.Pattern[Any]", value)

@@ -122,7 +122,7 @@ KeyError: 'lr'
 @pytest.mark.parametrize(
     ("text", "cause", "place"),
     [
-        (MIXED, "python-error", "/u/train.py:3"),
+        (MIXED, "not-there", "/u/train.py:3"),
         (BOXED, "key-missing", "/u/train.py:12"),
         ("".join(f"2026-07-03T14:20:51.565839352Z {line}\n" for line in SHAPE.format(line=4).splitlines()), "shape", "/u/train.py:4"),
         ("".join(f"10.0.1.96: {line}\n" for line in SHAPE.format(line=4).splitlines()), "shape", "/u/train.py:4"),

@@ -9,7 +9,8 @@ import pytest
 from jumar.spec.verdicts import Verdict
 from jumar.why.judging import Source, judge
 from jumar.why.knowledge import LANGUAGES, causes
-from jumar.why.particulars import particulars, read, words
+from jumar.why.particulars import fits_all, particulars, read, words
+from jumar.why.statements import statements
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    {}\n'
 _NAME = re.compile(r"\{\w+\}")
@@ -43,7 +44,7 @@ def test_each_form_is_told_with_its_names(name: str, source: str, message: str) 
 
 
 def test_the_table_and_its_words_are_whole() -> None:
-    named = {one.name for one in particulars()}
+    named = {one.name for one in (*particulars(), *statements(), *fits_all())}
     for language in LANGUAGES:
         told = words(language)
         assert named == set(told)
@@ -52,7 +53,11 @@ def test_the_table_and_its_words_are_whole() -> None:
             for key, sentence in sentences.items():
                 assert sentence.strip() == sentence != ""
                 assert set(_NAME.findall(sentence)) == set(_NAME.findall(words("en")[name][key]))
-    for one in particulars():
+    for one in statements():
+        found = {*one.pattern.groupindex, "said", "error"}
+        told = "".join(words("en")[one.name].values())
+        assert {name[1:-1] for name in _NAME.findall(told)} <= found
+    for one in (*particulars(), *fits_all()):
         found = set(one.message.groupindex) | set(one.values) | {"error"}
         found |= set(re.compile(one.where).groupindex) if one.where else set()
         sentences = words("en")[one.name]
@@ -124,3 +129,37 @@ def test_a_healthy_log_has_no_fault_by_its_forms() -> None:
         for number in range(40)
     )
     assert _of(healthy).cause is None
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        # What stands before `must` is not the setting, nor is a word behind `in` a choice.
+        (
+            "ValueError: Chips that do not support Mega must have cores=1, but got cpu.",
+            "and is cpu",
+        ),
+        ("ValueError: When p is None, four arrays should be in X, got 0", "0 is not among"),
+        (
+            "ValueError: Argument a must be in the following shape BxN. Got (32, 10)",
+            "(32 is not among",
+        ),
+        ("ValueError: Both `token` and `auth` are specified.", "auth has to be given"),
+        # A rule for a number is none for the version of a package, nor a list of one for tensors.
+        ("ValueError: Matmul needs rank >= 2: (4, 3)", "is needed, and another version"),
+        ("AssertionError: Invalid block size 16", "shape"),
+        ("KeyError: 'fusion mode must be auto, index or size, but got 3'", "shape"),
+        ("RuntimeError: invalid engine type", "type is no engine"),
+        ("ValueError: File '/a/b.json' is not a valid TsFile (bad magic).", "no allowed value"),
+        (
+            "RuntimeError: Expected key 'a.b' not found in /home/ann/out/ckpt",
+            "out/ckpt is not found",
+        ),
+        ("RuntimeError: Number of samples is smaller than world_size", "who they are"),
+        ("ImportError: Error: webvad is not properly installed.", "the name that is imported"),
+        ("NotADirectoryError: Path: `/data/model` exists, but is a file.", "does not exist"),
+        ("ValueError: Multiple modes found, keep one.", "multiple of another"),
+    ],
+)
+def test_a_form_does_not_reach_for_what_only_looks_alike(message: str, said: str) -> None:
+    assert said not in _of(f"{message}\n").what["en"]

@@ -34,6 +34,35 @@ _NAMED = re.compile(
     r"(?<=[`'\"])--?[\w-]{2,40}(?=[`'\"])|(?<=[`'\"])[A-Za-z_][\w.]{2,40}(?=[`'\"])|\b[a-z]+_[a-z0-9_]+\b"
 )
 _MOST_NAMES = 3
+# Names that say of what type something is, not what it is.
+_TYPES = frozenset(
+    (
+        *(
+            "int",
+            "str",
+            "float",
+            "bool",
+            "list",
+            "dict",
+            "tuple",
+            "set",
+            "bytes",
+            "None",
+            "NoneType",
+        ),
+        *(
+            "True",
+            "False",
+            "numpy.ndarray",
+            "torch.Tensor",
+            "Tensor",
+            "ndarray",
+            "function",
+            "type",
+        ),
+        *("e.g", "i.e", "object", "class", "all", "auto", "and", "not", "string", "array"),
+    )
+)
 _RAISES = re.compile(r"^[\w.]*(?:Error|Exception): ")
 _MOST_ADVICE, _SHORTEST = 2, 12
 _MOST_PACKAGES = 2
@@ -193,7 +222,8 @@ def told_by(one: Raised) -> Told:
     if api is None and parties:
         sentences.append("between" if len(parties) > 1 else "inside")
         values |= dict(zip(("package", "caller"), parties, strict=False))
-    names = list(dict.fromkeys(_NAMED.findall(_RAISES.sub("", one.lines[0].text))))
+    named = dict.fromkeys(_NAMED.findall(_RAISES.sub("", one.lines[0].text)))
+    names = [name for name in named if name not in _TYPES]
     if names:
         sentences.append("names")
         values |= {"names": ", ".join(names[:_MOST_NAMES]), "first": names[0]}

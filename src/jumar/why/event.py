@@ -72,6 +72,8 @@ class Event:
     """A line of its own, no exception."""
     below: str = ""
     """The line below it, where its sentence goes on there."""
+    is_stated: bool = False
+    """That form is one of a sentence, whatever it is about."""
 
     @property
     def level(self) -> Level:

@@ -21,7 +21,6 @@ from jumar.why.raised import Raised
 
 # What fails where code only tries whether a value is of a kind.
 _TRIED = frozenset(("number-text", "encoding", "attribute-missing", "key-missing"))
-_REFUSALS = frozenset(("ValueError", "TypeError"))
 # What another version of a package shows as.
 _OF_VERSIONS = frozenset(
     (
@@ -128,7 +127,8 @@ def of_exception(one: Raised, known: Known) -> Event:
     told = told_by(one)
     if told.api is not None and cause.name in _OF_VERSIONS:
         cause = causes()[API_GONE if told.api.is_gone else API_NEW]
-    form = None if one.is_aside or cause.name in (API_GONE, API_NEW) else _form_of(one, cause)
+    is_told = one.is_aside or cause.name in (API_GONE, API_NEW)
+    form = None if is_told else _form_of(one, cause, is_known=best is not None)
     cause = cause if form is None else form.cause
     # What nobody waits for is not why a program ended; and one without a word says nothing.
     is_hint = (
@@ -138,7 +138,8 @@ def of_exception(one: Raised, known: Known) -> Event:
     )
     if is_hint:
         cause = causes()[ERROR_LINE]
-    is_named = best is not None or form is not None or cause.name in (API_GONE, API_NEW)
+    is_read = form is not None and not form.is_stated
+    is_named = best is not None or is_read or cause.name in (API_GONE, API_NEW)
     return Event(
         cause,
         one.lines[0],
@@ -152,10 +153,11 @@ def of_exception(one: Raised, known: Known) -> Event:
         is_hint=is_hint,
         also=_also(told, cause, form, is_known=best is not None or form is not None),
         particular=None if form is None else form.name,
+        is_stated=form is not None and form.is_stated,
     )
 
 
-def _form_of(one: Raised, cause: Cause) -> Read | None:
+def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     """What the form of its message says more than its cause, with the line of source and the files that it came through."""
     below = "\n".join(line.text for line in one.lines[1:_READ_LINES])
     first = one.lines[0].text.strip()
@@ -163,7 +165,10 @@ def _form_of(one: Raised, cause: Cause) -> Read | None:
         # Who quotes another's words may be known by its own.
         below = f"{below}\n{first} {one.said}"
     where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
-    return read(cause.name, f"{one.said}\n{below}", where)
+    # Of what a signature knows, or a condition says, no sentence says more.
+    is_read = is_known or one.asserted is not None
+    states = "" if is_read else one.said.removeprefix(one.name).removeprefix(":").strip()
+    return read(cause.name, f"{one.said}\n{below}", where, states)
 
 
 def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tuple[str, ...]:
@@ -177,7 +182,7 @@ def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tup
         "between": is_about_versions and cause.level <= Level.SYMPTOM,
         "install": cause.name == "module-missing",
         "perhaps": form is not None and form.name == _MODULE_PACKAGE,
-        "names": form is None and cause.name in _SAYS_LITTLE,
+        "names": (form is None or form.is_stated) and cause.name in _SAYS_LITTLE,
         "instead": cause.name in (API_GONE, API_NEW),
     }
     return tuple(
@@ -195,9 +200,9 @@ def _kind_of(one: Raised) -> Cause:
     if kind.name == "checked" and one.source.startswith("assert "):
         # The condition says more than the words that are given with it.
         kind = kind_by(f"{one.name}: {one.source}", is_own=True)
-    # A value that is refused is the caller's; where it was raised tells only of what says nothing else.
-    is_refusal = one.name in _REFUSALS and kind.name not in (LIBRARY_ERROR, PYTHON_ERROR)
-    if kind.name in GENERAL and not is_refusal and one.is_library and one.asserted is None:
+    # Where it was raised tells only of what says nothing itself.
+    is_mute = kind.name in (LIBRARY_ERROR, PYTHON_ERROR) and one.asserted is None
+    if is_mute and one.is_library:
         where = one.frames.rpartition("\n")[2]
         return next((cause for cause, part in places() if f"/{part}" in where), kind)
     return kind

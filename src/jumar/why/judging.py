@@ -339,9 +339,10 @@ def _details(chosen: _Sign, same: Sequence[_Sign]) -> list[Detail]:
 def _own_words(event: Event) -> list[Detail]:
     """The exception's own message and the script's own line, where nothing more particular is told."""
     line, error = event.values.get("own"), event.values.get("error", "")
-    if line is None or event.particular is not None or event.cause.whose != "script":
+    is_read = event.particular is not None and not event.is_stated
+    if line is None or is_read or event.cause.whose != "script":
         return []
-    is_told = "{error}" in texts("en")[event.cause.name]["what"]
+    is_told = event.is_stated or "{error}" in texts("en")[event.cause.name]["what"]
     said = [] if is_told else [Detail(WHAT, "own-message", {"error": error})]
     return said if line in error else [*said, Detail(WHAT, "own-line", {"line": line})]
 

@@ -34,6 +34,8 @@ _LOOSE_FORMS = frozenset(
 _VAGUE = ("no-match", "absent", "kernel-fs", "waited", "exists", "needs", "may-not", "no-space")
 # Of a child that failed, its launcher says these by itself.
 _OF_CHILDREN = ("waited", "no-match", "kernel-fs", "cancelled", "reset", "status-404", "memory")
+# What a sentence states that says only that something failed.
+_FAILED_STEPS = ("step-failed", "step-failed-for")
 # What another service than a rank says of a connection.
 _RANKS_SAY = frozenset(("network-connect", "peer-lost"))
 _SERVICE = re.compile(
@@ -44,6 +46,8 @@ _SERVICE = re.compile(
 
 def name_what_it_is_about(event: Event) -> None:
     """What the form of a line says more than its cause; else its grammar."""
+    if event.particular in _FAILED_STEPS:
+        _mend_step(event)
     if event.particular is not None or event.cause.name in (API_GONE, API_NEW):
         return
     form = read(event.cause.name, event.line.text.strip(), "")
@@ -55,6 +59,14 @@ def name_what_it_is_about(event: Event) -> None:
     if form is not None and (event.level is not Level.LOST_PEER or is_service):
         event.cause, event.particular = form.cause, form.name
         event.values = {**event.values, **form.values}
+
+
+def _mend_step(event: Event) -> None:
+    """Of a step that failed, the reason, if it is one that is known."""
+    reason = _without(_VAGUE, reason_of(event.line.text.strip()))
+    if reason is not None:
+        event.cause, event.particular, event.is_stated = reason.cause, reason.name, False
+        event.values = {**event.values, **reason.values}
 
 
 def whole_of(event: Event) -> str:

@@ -5,12 +5,13 @@ or the file that raised it. Its words name what the message names, so that what 
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from jumar.why.knowledge import Cause, causes, rows
+from jumar.why.statements import stated
 
 # What is asked of None: an attribute, or an entry.
 _ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
@@ -46,11 +47,24 @@ class Read:
     name: str
     cause: Cause
     values: dict[str, str]
+    is_stated: bool = False
+    """It is known what a sentence states, not what it is about."""
 
 
-def read(cause: str, message: str, where: str) -> Read | None:
-    """The first form that fits a message of this cause."""
-    for one in particulars():
+def read(cause: str, message: str, where: str, states: str = "") -> Read | None:
+    """The first form that fits a message of this cause; `states` is what is read sentence by sentence where none does."""
+    return _read(particulars(), cause, message, where) or (
+        _stated(cause, states) or _read(fits_all(), cause, message, where) if states else None
+    )
+
+
+def _stated(cause: str, states: str) -> Read | None:
+    found = stated(cause, states)
+    return None if found is None else Read(found.name, found.cause, found.values, is_stated=True)
+
+
+def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> Read | None:
+    for one in forms:
         if one.over and cause not in one.over:
             continue
         found = one.message.search(message)
@@ -92,6 +106,12 @@ def particulars() -> tuple[Particular, ...]:
     return (*programs, *(_particular(*row) for row in rows("jumar.why", "particulars.tsv")))
 
 
+@cache
+def fits_all() -> tuple[Particular, ...]:
+    """Forms that any message of their causes has."""
+    return tuple(_particular(*row) for row in rows("jumar.why", "rest.tsv"))
+
+
 def _over(cause: str) -> str:
     return " ".join({*causes()} - _KEPT | {cause})
 
@@ -101,7 +121,7 @@ def words(language: str) -> Mapping[str, Mapping[str, str]]:
     """`what` and `remedy` of every form."""
     tables = (
         tomllib.loads(files("jumar.why").joinpath(f"{table}.{language}.toml").read_text("utf-8"))
-        for table in ("programs", "particulars")
+        for table in ("programs", "particulars", "statements")
     )
     return {name: told for table in tables for name, told in table.items()}
 
