@@ -8,18 +8,25 @@ from pathlib import Path
 import pytest
 from tests.engine.conftest import CARDS, Workshop, make_attempt, wait_final, wait_for
 
+from jumar.engine.base import StartHindered
 from jumar.engine.files import OffersFiles
 from jumar.engine.local.engine import LocalEngine
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.files import Roots, Stages
 from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.observing import written
+from jumar.engine.shared.stopping import ask_by_file
 from jumar.errors import NotFound
 from jumar.jobs.folders import read_folders
+from jumar.launch.jobdir.files import JobDir, make_folders
+from jumar.launch.jobdir.news import Ending, read_ending, words_of, write_words
+from jumar.launch.jobdir.safefile import Unusable, write_json
 from jumar.root.program import empty
 from jumar.spec.job import JobSpec
 from jumar.spec.records import LogFile
 from jumar.spec.states import AttemptState, JobState
+from jumar.store.users import UserStores
 
-JOB = "k7x2m9q4tb"
+JOB, OTHER = "k7x2m9q4tb", "k7x2m9q4tc"
 
 
 def log(home: Path) -> Path:
@@ -45,6 +52,47 @@ def test_only_a_plain_file_is_opened_as_a_log(tmp_path: Path, put: Callable[[Pat
     put(log(tmp_path))
     with pytest.raises(NotFound):
         SharedFiles(tmp_path / "jobs").open_log(JOB, 0, 0)
+
+
+@pytest.mark.parametrize("place", ["logs", "logs/node0"])
+def test_a_link_opens_no_log_of_another_job(tmp_path: Path, place: str) -> None:
+    """A pod has its own job's folder alone, but it can make links that the server would follow."""
+    log(tmp_path).write_text("secret")
+    folder = tmp_path / "jobs" / OTHER / place
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(os.path.relpath(tmp_path / "jobs" / JOB / place, folder.parent))
+    files = SharedFiles(tmp_path / "jobs")
+    assert files.logs(OTHER) == ()
+    assert files.logs(JOB) == (LogFile(node=0, rank=0, size=6),)
+    with pytest.raises(NotFound):
+        files.open_log(OTHER, 0, 0)
+
+
+@pytest.mark.parametrize("place", ["attempts", "attempts/1"])
+def test_a_link_leads_no_writer_and_no_reader_into_another_job(tmp_path: Path, place: str) -> None:
+    own, other = JobDir(str(tmp_path / OTHER), 1), JobDir(str(tmp_path / JOB), 1)
+    make_folders(other)
+    write_words(other, words_of(Ending("failed", "exit-code", "secret", tail="secret")))
+    write_json(other.stage_status, {"phase": "failed", "error": "secret"})
+    link = Path(own.root, place)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(Path(other.root, place))
+    before = sorted(Path(other.root).rglob("*"))
+    with pytest.raises(Unusable, match="is not in"):
+        read_ending(own)
+    staged = Stages(UserStores(tmp_path)).read(own)
+    assert staged is not None
+    assert "secret" not in str(staged)
+    with pytest.raises(NotADirectoryError):
+        make_folders(own)
+    with pytest.raises(StartHindered):
+        Stages(UserStores(tmp_path)).prepare(make_attempt(tmp_path, "true", job_id=OTHER), own)
+    ask_by_file(own, "stopped")
+    written(own, Ending("lost", "launcher-killed", "gone"))
+    assert sorted(Path(other.root).rglob("*")) == before
+    ended = read_ending(other)
+    assert ended is not None
+    assert ended.state == "failed"
 
 
 def to_itself(path: Path) -> None:

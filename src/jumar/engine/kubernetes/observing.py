@@ -18,7 +18,7 @@ from jumar.engine.kubernetes.watch import Watch
 from jumar.engine.kubernetes.watching import Key
 from jumar.engine.shared.files import Roots
 from jumar.engine.shared.observing import ended, read_ending, written
-from jumar.launch.jobdir.files import JobDir, has_ranks
+from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.news import Ending, lost
 from jumar.launch.judge import STOPS
@@ -239,7 +239,8 @@ class Observer:
     def _written(self, directory: JobDir, ending: Ending) -> Ending:
         try:
             # A pod on a node that was out of reach may come back: it shall find that it is over.
-            ask_to_stop(directory, "preempted")
+            if is_plain(directory):
+                ask_to_stop(directory, "preempted")
         except OSError as error:
             logger.info("job %s: it cannot be told that it is over: %s", directory.job_id, error)
         return written(directory, ending)

@@ -311,7 +311,7 @@ class Stages:
             python=_OWN_PYTHON if far is None else far.python,
         )
         try:
-            os.makedirs(directory.attempt, exist_ok=True)
+            make_folders(directory)
             # Not durable, which would cost every job some ms: it is of use only while the attempt runs.
             write_json(directory.store_file, told.stores)
             if told.plan is not None:
@@ -350,7 +350,7 @@ class Stages:
 
     def read(self, directory: JobDir) -> StagingRecord | None:
         """How far it is."""
-        return read_status(Path(directory.stage_status))
+        return read_status(Path(directory.stage_status), directory.root)
 
     def resend(
         self, attempt: Attempt, directory: JobDir, within: tuple[str, ...] = ()

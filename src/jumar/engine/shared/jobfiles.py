@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -26,15 +27,15 @@ from jumar.spec.records import FilePage, JobFile, LogFile
 
 _JOB_ID = re.compile(r"[a-z][a-z0-9]{9}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
-_LOG = re.compile(r"node([0-9]{1,9})/rank([0-9]{1,9})\.log")
+_NODE = re.compile(r"node[0-9]{1,9}")
+_LOG = re.compile(r"rank([0-9]{1,9})\.log")
 _MOST_ENTRIES = 100_000
 """Among them may be the folders of as many attempts as a job may have."""
 _ASIDE = ".removed-"
 _BLOCK_BYTES = 512
 PLATFORM = frozenset({"attempts", "job.json"})
 """What the platform keeps in a job directory: requests, claims and keys are not the job's results."""
-_NO_LOG = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
-
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Gone again, something else by now, closed, or too deep to be named.
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
 
@@ -82,33 +83,24 @@ class SharedFiles:
 
     def logs(self, job_id: str) -> tuple[LogFile, ...]:
         """One per rank."""
-        folder = self.directory(job_id) / "logs"
         found: list[LogFile] = []
-        for path in folder.glob("node*/rank*.log"):
-            named = _LOG.fullmatch(str(path.relative_to(folder)))
-            status = None if named is None else _status(path)
-            if named is not None and status is not None and stat.S_ISREG(status.st_mode):
-                size = status.st_size
-                found.append(LogFile(node=int(named[1]), rank=int(named[2]), size=size))
+        with ExitStack() as opened:
+            logs = _entered(opened, str(self.directory(job_id) / "logs"))
+            for name in () if logs is None else filter(_NODE.fullmatch, os.listdir(logs)):
+                # One at a time: a job can make very many.
+                with ExitStack() as inside:
+                    folder = _entered(inside, name, logs)
+                    if folder is not None:
+                        found += _logs_in(folder, int(name.removeprefix("node")))
         return tuple(sorted(found, key=lambda file: (file.node, file.rank)))
 
     def open_log(self, job_id: str, node: int, rank: int) -> FileIO:
         """A file object, so that one that is forgotten is closed all the same."""
-        path = JobDir(str(self.directory(job_id)), 0).log(node, rank)
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            file = FileIO(path, opener=lambda name, _: os.open(name, flags))
-        except IsADirectoryError as error:
-            raise LogNotFound("the log is not a plain file") from error
-        except OSError as error:
-            if error.errno in _NO_LOG:
-                words = f"job {job_id} has no log of rank {rank} on node {node}"
-                raise LogNotFound(words) from error
-            raise
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            file.close()
-            raise LogNotFound("the log is not a plain file")
-        return file
+            return FileIO(self._shelf(job_id, {}).open_file(f"logs/node{node}/rank{rank}.log"))
+        except CannotBrowse as error:
+            words = f"job {job_id} has no log of rank {rank} on node {node}"
+            raise LogNotFound(words) from error
 
     def entries(
         self, job_id: str, path: str, *, elsewhere: Mapping[str, str], after: str, limit: int
@@ -147,7 +139,7 @@ class SharedFiles:
         while waiting:
             place = waiting.pop()
             try:
-                handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                handle = os.open(place, _FOLDER)
             except OSError as error:
                 if place == top or error.errno not in _NO_FOLDER:
                     raise
@@ -184,6 +176,30 @@ class SharedFiles:
 
     def _aside(self, job_id: str) -> Path:
         return self._folder / f"{_ASIDE}{job_id}"
+
+
+def _entered(opened: ExitStack, name: str, folder: int | None = None) -> int | None:
+    """The folder, open; None where there is none, or a link."""
+    try:
+        handle = os.open(name, _FOLDER, dir_fd=folder)
+    except OSError as error:
+        if error.errno in _NO_FOLDER:
+            return None
+        raise
+    opened.callback(os.close, handle)
+    return handle
+
+
+def _logs_in(folder: int, node: int) -> Iterator[LogFile]:
+    for name in os.listdir(folder):
+        named = _LOG.fullmatch(name)
+        if named is None:
+            continue
+        # Gone again meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            status = os.lstat(name, dir_fd=folder)
+            if stat.S_ISREG(status.st_mode):
+                yield LogFile(node=node, rank=int(named[1]), size=status.st_size)
 
 
 def _rename(path: Path, target: Path) -> None:

@@ -234,7 +234,10 @@ def _unreadable(directory: JobDir, words: str) -> Ending:
 
 
 def written(directory: JobDir, ending: Ending) -> Ending:
-    """Also in the directory, for whoever reads it later; what counts is that it is known."""
+    """Also in the directory, for whoever reads it later; what counts is that it is known. Not through links,
+    which may lead into the folder of another job."""
+    if not is_plain(directory):
+        return ending
     try:
         news.write_ending(directory, ending)
     except OSError as error:

@@ -5,7 +5,7 @@ import signal
 
 from jumar.errors import EngineFailed
 from jumar.launch.jobdir.claims import Census, Claim, keeps, read_claim
-from jumar.launch.jobdir.files import JobDir, is_plain
+from jumar.launch.jobdir.files import JobDir, is_plain, make_folders
 from jumar.launch.jobdir.job import ask_to_stop
 from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.processes import process
@@ -14,7 +14,8 @@ from jumar.launch.processes import process
 def ask_by_file(directory: JobDir, why: str) -> None:
     """The launchers obey it; EngineFailed where it cannot be written."""
     try:
-        os.makedirs(directory.control, exist_ok=True)
+        if not os.path.lexists(directory.control):
+            make_folders(directory)
         if is_plain(directory):
             ask_to_stop(directory, why)
     except OSError as error:

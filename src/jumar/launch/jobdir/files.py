@@ -3,6 +3,7 @@
 What the platform writes (control) and what the job writes (work) are two places. For a person's own
 jobs the first lies inside the second, and nothing may rely on that."""
 
+import errno
 import os
 from typing import NamedTuple, Optional
 
@@ -47,6 +48,11 @@ class JobDir(NamedTuple):
     def control(self) -> str:
         """The platform's folder of this attempt."""
         return self.control_root or self.attempt
+
+    @property
+    def top(self) -> str:
+        """What all of the platform's files are in."""
+        return self.control_root or self.root
 
     @property
     def node_folder(self) -> str:
@@ -188,13 +194,28 @@ class JobDir(NamedTuple):
 
 
 def make_folders(directory: JobDir) -> None:
-    """The folders of an attempt on its node."""
-    for folder in (
-        directory.attempt,
-        directory.node_folder,
-        os.path.dirname(directory.log(directory.node, 0)),
-    ):
-        os.makedirs(folder, exist_ok=True)
+    """The folders of an attempt on its node; OSError where a link of the job's is in the way: what is written
+    through it would land in the folder of another job."""
+    logs = os.path.dirname(directory.log(directory.node, 0))
+    os.makedirs(directory.root, exist_ok=True)
+    _make_below(directory.root, directory.attempt)
+    _make_below(directory.root, logs)
+    if directory.control_root is not None:
+        os.makedirs(directory.node_folder, exist_ok=True)
+    else:
+        _make_below(directory.root, directory.node_folder)
+
+
+def _make_below(root: str, folder: str) -> None:
+    place = root
+    for name in os.path.relpath(folder, root).split(os.sep):
+        place = os.path.join(place, name)
+        try:
+            os.mkdir(place)
+        except FileExistsError:
+            if os.path.islink(place) or not os.path.isdir(place):
+                words = os.strerror(errno.ENOTDIR)
+                raise NotADirectoryError(errno.ENOTDIR, words, place) from None
 
 
 def has_ranks(directory: JobDir) -> bool:

@@ -133,7 +133,7 @@ def write_ending(directory: JobDir, ending: Ending, code: Optional[int] = None) 
 def read_ending(directory: JobDir) -> Optional[Ending]:
     """None while nobody has said how the attempt ended."""
     try:
-        value = safefile.read_object(directory.said, _MOST_READ)
+        value = safefile.read_object(directory.said, _MOST_READ, directory.top)
     except FileNotFoundError:
         return None
     try:
@@ -148,7 +148,7 @@ def read_ending(directory: JobDir) -> Optional[Ending]:
 
 def _read_seen(directory: JobDir) -> Optional[Seen]:
     try:
-        value = safefile.read_object(directory.result, _MOST_READ)
+        value = safefile.read_object(directory.result, _MOST_READ, directory.top)
         return Seen(
             safefile.optional_whole(value, "code"),
             safefile.optional_time(value, "started_at"),

@@ -148,9 +148,10 @@ class Unusable(Exception):
     """A file that does not hold what it must."""
 
 
-def read_object(path: str, most_bytes: int = MOST_BYTES) -> Dict[str, Any]:
-    """The JSON object in a plain file; FileNotFoundError, Unusable, or a passing OSError."""
-    return object_of(_read(path, most_bytes), path)
+def read_object(path: str, most_bytes: int = MOST_BYTES, top: str = "") -> Dict[str, Any]:
+    """The JSON object in a plain file; FileNotFoundError, Unusable, or a passing OSError. `top`: a folder that
+    it must really be in, whatever links are on the way."""
+    return object_of(_read(path, most_bytes, top), path)
 
 
 def object_of(data: bytes, path: str) -> Dict[str, Any]:
@@ -203,7 +204,7 @@ def optional_time(values: Mapping[str, Any], name: str) -> Optional[float]:
     return float(value)
 
 
-def _read(path: str, most_bytes: int) -> bytes:
+def _read(path: str, most_bytes: int, top: str) -> bytes:
     # NONBLOCK: opening a pipe would wait for a writer, for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
     try:
@@ -215,9 +216,16 @@ def _read(path: str, most_bytes: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise Unusable(f"{path} is not a plain file")
+        if top and not _is_in(handle, os.path.realpath(top)):
+            raise Unusable(f"{path} is not in {top}")
         return _at_most(path, handle, most_bytes)
     finally:
         os.close(handle)
+
+
+def _is_in(handle: int, top: str) -> bool:
+    # Of what is open: by its name it may be another file by now.
+    return os.readlink(f"/proc/self/fd/{handle}").startswith(top + "/")
 
 
 def _at_most(path: str, handle: int, most_bytes: int) -> bytes:

@@ -34,11 +34,11 @@ _PHASES = frozenset({"bringing", "brought", "running", "sending", "done", "not-u
 _MOST_BYTES = 65536
 
 
-def read_status(path: Path) -> StagingRecord | None:
-    """The progress of staging; None before it began. The job can write there: invalid content counts as
-    results not uploaded, so that they are sent again."""
+def read_status(path: Path, top: str = "") -> StagingRecord | None:
+    """The progress of staging; None before it began. The job can write there: invalid content, or what is not
+    in the folder `top`, counts as results not uploaded, so that they are sent again."""
     try:
-        return _record(read_object(str(path), _MOST_BYTES))
+        return _record(read_object(str(path), _MOST_BYTES, top))
     except FileNotFoundError:
         return None
     except Unusable as error:
