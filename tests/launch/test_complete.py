@@ -24,6 +24,8 @@ from jumar.launch.complete import (
     set_aside_torn,
     survey,
 )
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.node.progress import Progress
 
 ROOT = Path(__file__).parents[2]
 MINDSPORE = ROOT / ".venv-mindspore" / "bin" / "python"
@@ -237,3 +239,35 @@ def test_versions_cost_no_copy_of_what_is_made_anew_and_no_room_that_is_needed(
 
 def sorted_versions(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.*") if path.is_file())
+
+
+def test_what_is_written_after_the_clock_was_set_back_is_newer(tmp_path: Path) -> None:
+    """Else a job would go on from the last checkpoint before that, segment after segment, and be ended for coming no further."""
+    job, day_ns, now_ns = tmp_path / "job", 86400 * 10**9, time.time_ns()
+    folder = job / "ckpt"
+    folder.mkdir(parents=True)
+    (job / "logs").mkdir()
+    whole = b"\x80\x02N."
+    for name, at_ns in (("a-1.pkl", now_ns - day_ns), ("a-2.pkl", now_ns + day_ns)):
+        (folder / name).write_bytes(whole)
+        os.utime(folder / name, ns=(at_ns, at_ns))
+    progress = Progress(JobDir(str(job), 1))
+    progress.note(str(job / "code"))
+    assert not progress.came().advanced
+    (folder / "a-3.pkl").write_bytes(whole)
+    came = progress.came()
+    assert came == (str(folder / "a-3.pkl"), True)
+    assert newest_complete(str(folder)) == came.saved
+
+
+def test_versions_are_kept_of_what_was_written_before_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    (folder / "last.pkl").write_bytes(b"\x80\x02N.")
+    later = time.time() + 86400
+    os.utime(folder / "last.pkl", (later, later))
+    versions = Versions(Place(str(folder), str(tmp_path / "kept")))
+    assert versions.keep() == []
+    assert len(versions.keep()) == 1

@@ -253,3 +253,17 @@ def test_of_a_folder_with_too_much_in_it_what_was_seen_counts(
         count([(str(tmp_path), ".")], ours)
         monkeypatch.undo()
         assert 0 < json.loads(theirs.recv(4096))["bytes"] < 90 * 4096
+
+
+@pytest.mark.parametrize("by_s", [-86400.0, 86400.0], ids=["back", "forward"])
+def test_a_clock_that_is_set_ends_no_job_and_lets_none_run_on(
+    by_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: dict[str, Any] = dict.fromkeys(("state", "run", "root_run"), "/nowhere")
+    lists: dict[str, Any] = {"launcher": [], "users": [], "variables": {}, "map": {}}
+    site = program.Site(server="root", cgroup="none", **names, **lists)
+    request = {"job": "a123456789", "attempt": 1, "kill_at": time.time() + 600}
+    keeper = program.Keeper(site, request, pwd.getpwuid(os.getuid()))
+    really = time.time
+    monkeypatch.setattr(time, "time", lambda: really() + by_s)
+    assert 590 < keeper.left_s() <= 600

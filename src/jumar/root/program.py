@@ -1178,6 +1178,9 @@ class Keeper:
         self._control = site.control(self._job, str(self._number))
         self._words = b""
         self._is_killed = False
+        # By a clock that nobody sets: else one that jumps by a day would end all jobs, or let all run on.
+        left_s = None if request["kill_at"] is None else request["kill_at"] - time.time()
+        self._kill_at = None if left_s is None else time.monotonic() + left_s
         self._stops = 0
         self._ranks_run = False
         """Whether that is still to be written down."""
@@ -1257,7 +1260,7 @@ class Keeper:
         # A stop may have been asked for before anybody listened.
         self._pass_stop_on(channel)
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(self._left_s() * 1000 + 1)}
+            ready = {descriptor for descriptor, _ in poll.poll(self.left_s() * 1000 + 1)}
             if channel.fileno() in ready and not self._hear(channel):
                 poll.unregister(channel)
             if handle in ready:
@@ -1271,16 +1274,15 @@ class Keeper:
                 self._note_ranks()
             if wake in ready:
                 self._heed(os.read(wake, 4096), pid, channel)
-            if self._is_killed or self._left_s() <= 0:
+            if self._is_killed or self.left_s() <= 0:
                 self._kill(pid)
 
-    def _left_s(self) -> float:
+    def left_s(self) -> float:
         """Until it is to be killed, or looked at again."""
-        kill_at = self._request["kill_at"]
         most_s = 1.0 if self._ranks_run else 3600.0
-        if kill_at is None or self._is_killed:
+        if self._kill_at is None or self._is_killed:
             return most_s
-        return max(0.0, min(kill_at - time.time(), most_s))
+        return max(0.0, min(self._kill_at - time.monotonic(), most_s))
 
     def _heed(self, signals: bytes, pid: int, channel: socket.socket) -> None:
         self._is_killed = self._is_killed or signal.SIGUSR1 in signals

@@ -3,7 +3,7 @@ nothing of what a file says is run or believed. Also loaded by the helpers insid
 name, hence the relative imports."""
 
 from .aside import SetAside, set_aside_torn
-from .search import Found, changed_ns, judge, newest_complete, newest_ns, soon, survey
+from .search import Found, changed_ns, in_order, judge, newest_complete, newest_ns, soon, survey
 from .verdict import COMPLETE, TORN, UNKNOWN, Verdict
 from .versions import Place, VersionKeeper, Versions
 
@@ -18,6 +18,7 @@ __all__ = [
     "VersionKeeper",
     "Versions",
     "changed_ns",
+    "in_order",
     "judge",
     "newest_complete",
     "newest_ns",

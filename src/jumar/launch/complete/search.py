@@ -13,6 +13,8 @@ _DEEPEST = 6
 _MOST_ENTRIES = 100_000
 _MOST_S = 8.0
 """So long all checkpoints of a folder may be looked into: cards are held meanwhile, and the server kills who is late. Some pickles take seconds each."""
+_AHEAD_NS = 600 * 10**9
+"""So far the clock of a file server may be ahead of this machine's."""
 _LOGS = (".log", ".out", ".err", ".csv", ".tsv", ".jsonl", ".html", ".png", ".svg")
 
 
@@ -53,7 +55,8 @@ def soon() -> float:
 def survey(folder: str, until: Optional[float] = None) -> List[Found]:
     """All checkpoints below `folder`, newest first. Of those that nobody has looked into `until` then, the oldest, nothing is known."""
     until = soon() if until is None else until
-    dated = sorted(((changed_ns(path), path) for path in _candidates(folder)), reverse=True)
+    dated = [(changed_ns(path), path) for path in _candidates(folder)]
+    dated.sort(key=lambda one: (in_order(one[0]), one[1]), reverse=True)
     found: List[Found] = []
     for at, path in dated:
         is_late = time.monotonic() > until
@@ -61,7 +64,7 @@ def survey(folder: str, until: Optional[float] = None) -> List[Found]:
         found.append(Found(path, verdict, at, names))
     found.reverse()
     # One called best may lack what a training needs to go on.
-    found.sort(key=lambda one: (not _is_best(one.path), one.changed_ns))
+    found.sort(key=lambda one: (not _is_best(one.path), in_order(one.changed_ns)))
     return _compared(folder, found)[::-1]
 
 
@@ -86,7 +89,14 @@ def newest_ns(folder: str, until: Optional[float] = None) -> int:
     """When something that may be a checkpoint was last written there, in a format that is known or not; 0 if
     never."""
     found = (one for one in survey(folder, until) if one.verdict.state != TORN)
-    return max((one.changed_ns for one in found if not _is_a_log(one.path)), default=0)
+    times = (one.changed_ns for one in found if not _is_a_log(one.path))
+    return max(times, key=in_order, default=0)
+
+
+def in_order(at_ns: int) -> int:
+    """A time by which older and newer files are told apart. One that is yet to come was written before the
+    clock was set back: all that came after has earlier times."""
+    return at_ns if at_ns <= time.time_ns() + _AHEAD_NS else at_ns - (1 << 63)
 
 
 def _is_a_log(path: str) -> bool:

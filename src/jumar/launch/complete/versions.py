@@ -46,6 +46,7 @@ class Versions:
         self._source = os.path.realpath(place.source)
         self._root = place.store
         self._looked_at: Dict[str, _State] = {}
+        self._seen: Dict[str, _State] = {}
         self._inodes: Dict[str, int] = {}
 
     def keep(self, still_s: float = 2.0) -> List[str]:
@@ -55,8 +56,11 @@ class Versions:
             state = _state(path)
             if state is None or self._looked_at.get(name) == state:
                 continue
-            changed = state.changed_ns / 1e9
-            if changed < self._place.since or time.time() - changed < still_s:
+            changed, now = state.changed_ns / 1e9, time.time()
+            # By a time that is yet to come, since the clock was set back, nothing can be told: by two looks then.
+            is_seen_again = changed > now and self._seen.get(name) == state
+            self._seen[name] = state
+            if changed < self._place.since or (now - changed < still_s and not is_seen_again):
                 continue
             kept = self._keep(name, path, state)
             self._looked_at[name] = state
@@ -107,12 +111,15 @@ class Versions:
         newest_ns = self._newest_ns(until) if missing else 0
         if time.monotonic() > until:
             return torn
-        return torn + [one for one in missing if search.changed_ns(one[1]) >= newest_ns]
+        newest = search.in_order(newest_ns)
+        return torn + [
+            one for one in missing if search.in_order(search.changed_ns(one[1])) >= newest
+        ]
 
     def _newest_ns(self, until: float) -> int:
         found = search.survey(self._place.source, until)
         complete = (one.changed_ns for one in found if one.verdict.state == COMPLETE)
-        return max(complete, default=0)
+        return max(complete, key=search.in_order, default=0)
 
     def _alone(self) -> List[Tuple[str, str]]:
         """Files that no others are versions of, by their names within the place."""

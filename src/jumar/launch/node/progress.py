@@ -9,6 +9,7 @@ from jumar.launch.complete import (
     VersionKeeper,
     Versions,
     changed_ns,
+    in_order,
     newest_complete,
     newest_ns,
     set_aside_torn,
@@ -82,8 +83,10 @@ class Progress:
         """Wherever the script saves: not all know JUMAR_CKPT_DIR."""
         until = soon()
         found = [newest_complete(source, until) for source in self._given_sources()]
-        saved = max((path for path in found if path is not None), key=changed_ns, default=None)
-        return Came(saved, self._newest_ns() > self._before_ns or self._is_told())
+        whole = (path for path in found if path is not None)
+        saved = max(whole, key=lambda path: in_order(changed_ns(path)), default=None)
+        has_more = in_order(self._newest_ns()) > in_order(self._before_ns)
+        return Came(saved, has_more or self._is_told())
 
     def _all_places(self, folder: str) -> List[Place]:
         return [one for one in _places(self._directory, folder) if self._is_given(one.source)]
@@ -103,7 +106,8 @@ class Progress:
 
     def _newest_ns(self) -> int:
         until = soon()
-        return max((newest_ns(source, until) for source in self._given_sources()), default=0)
+        times = (newest_ns(source, until) for source in self._given_sources())
+        return max(times, key=in_order, default=0)
 
     def _given_sources(self) -> List[str]:
         """Those that are no links of the job's by now."""
