@@ -138,7 +138,6 @@ class Versions:
         if search.judge(path).state != COMPLETE or (last and search.is_torn(path, versions[-1])):
             return None
         to = os.path.join(self._root, str(self._next_number()), name)
-        os.makedirs(os.path.dirname(to), exist_ok=True)
         # One save may be the first into a file that is then written in place; two files are two saves.
         makes_new_ones = before is not None and before != state.inode
         if not self._taken_over(path, to, state, may_link=makes_new_ones):
@@ -151,6 +150,7 @@ class Versions:
     def _taken_over(self, path: str, to: str, state: _State, *, may_link: bool) -> bool:
         """Whether the version is there: not if the file is no longer, or never was, the one that was looked at."""
         try:
+            os.makedirs(os.path.dirname(to), exist_ok=True)
             with _taken(path, self._source) as source:
                 if _state_of(os.fstat(source.fileno())) != state:
                     return False
@@ -161,6 +161,8 @@ class Versions:
             # Replaced or removed by the job meanwhile.
             if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
                 return False
+            # It is tried again and again: without room, not even an empty folder may be left each time.
+            _remove(to, self._root)
             raise
 
     def _next_number(self) -> int:
@@ -184,6 +186,9 @@ class Versions:
         for path in list(_files(self._root)):
             if os.path.basename(path).startswith("."):
                 _remove(path, self._root)
+        for folder, _, _ in os.walk(self._root, topdown=False):
+            if folder != self._root and not os.listdir(folder):
+                os.rmdir(folder)
 
 
 class VersionKeeper:
