@@ -7,6 +7,8 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -330,30 +332,52 @@ def test_a_node_that_the_job_does_not_have_is_refused(pair: NodesJob, launcher: 
         assert (ended.code, "has no node 2" in ended.errors) == (2, True)
 
 
-@pytest.mark.parametrize(
-    "message", [{"failed": {"x": 1}}, {"stop": "x"}, {"summary": 5}, {"beat": []}]
-)
-def test_a_node_that_talks_nonsense_is_lost(pair: NodesJob, message: dict[str, Any]) -> None:
-    pair.write("echo up; sleep 60")
-    pair.start(0)
+@contextmanager
+def _stranger(pair: NodesJob) -> Generator[socket.socket]:
+    """Somebody who says to node 0 that they are node 1, and knows the job's id, as all who see the queue do."""
     port = json.loads(Path(pair.directory().request).read_text())["port"]
-    hello: dict[str, Any] = {
+    hello = {
         "jumar": PROTOCOL,
         "id": f"{pair.job_id}.1",
         "nodes": 2,
         "least": None,
         "node": 1,
         "size": 2,
+        "part": None,
+        "door": 0,
+        "clock": 1.0,
     }
-    hello |= {"part": None, "door": 0, "clock": 1.0}
 
     def connected() -> bool:
         return stranger.connect_ex(("127.0.0.1", port)) in (0, errno.EISCONN)
 
     with socket.socket() as stranger:
         wait_for(connected, "node 0 listens")
-        for said in (hello, {"ready": True}):
-            stranger.sendall(json.dumps(said).encode() + b"\n")
+        stranger.sendall(json.dumps(hello).encode() + b"\n")
+        yield stranger
+
+
+def test_who_knows_only_the_job_s_id_is_no_node_of_it(pair: NodesJob, launcher: Launcher) -> None:
+    pair.write("echo up", request={"secret": "sesame"})
+    pair.start(0)
+    with _stranger(pair) as stranger:
+        answer = stranger.makefile().readline()
+    assert "another id" in answer
+    assert "sesame" not in answer
+    pair.start(1)
+    for running in pair.started:
+        assert launcher.end(running).code == 0
+    assert pair.verdict()["state"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "message", [{"failed": {"x": 1}}, {"stop": "x"}, {"summary": 5}, {"beat": []}]
+)
+def test_a_node_that_talks_nonsense_is_lost(pair: NodesJob, message: dict[str, Any]) -> None:
+    pair.write("echo up; sleep 60")
+    pair.start(0)
+    with _stranger(pair) as stranger:
+        stranger.sendall(json.dumps({"ready": True}).encode() + b"\n")
         wait_for(lambda: pair.is_up(ranks=2), "the ranks of node 0 are up")
         stranger.sendall(json.dumps(message).encode() + b"\n")
         (running,) = pair.started

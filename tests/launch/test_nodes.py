@@ -157,10 +157,10 @@ def test_a_port_that_another_program_has_is_named_on_both_nodes(
 NOISE = [
     b"GET / HTTP/1.1\r\n\r\n",
     b"[" * 200_000 + b"\n",
-    b'{"jumar": 3}\n',
-    b'{"jumar": 3, "id": "a", "nodes": 2, "node": 1}\n',
-    b'{"jumar": 3, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3, "door": 0, "clock": 1.0}\n',
-    b'{"jumar": 3, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null, "door": 0, "clock": 1.0}\n',
+    b'{"jumar": 4}\n',
+    b'{"jumar": 4, "id": "a", "nodes": 2, "node": 1}\n',
+    b'{"jumar": 4, "id": "a", "nodes": 2, "node": {}, "size": "x", "part": 3, "door": 0, "clock": 1.0}\n',
+    b'{"jumar": 4, "id": "a", "nodes": 2, "node": -1, "size": 1, "part": null, "door": 0, "clock": 1.0}\n',
 ]
 
 
@@ -170,7 +170,7 @@ def test_a_node_of_another_run_is_refused(launcher: Launcher) -> None:
     zero = launcher.start(*common, "--node-rank", "0", "--rdzv-id", "a", "true")
     stranger = launcher.run(*common, "--node-rank", "1", "--rdzv-id", "b", "true")
     assert stranger.code == 121
-    assert "this is the run 'a', not 'b'" in stranger.errors
+    assert "the run here has another id than 'b'" in stranger.errors
     for noise in NOISE:
         with socket.create_connection(("127.0.0.1", port)) as visitor:
             visitor.sendall(noise)

@@ -1,6 +1,7 @@
 """What the platform writes for an attempt: job.json, request.json, and the plan of its staging."""
 
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -164,6 +165,7 @@ def request_values(
         # The same moment by a clock that nobody sets, as long as the machine is not restarted.
         "deadline_monotonic": None if limit_s is None else time.monotonic() + limit_s,
         "boot_id": boot_id(),
+        "secret": secrets.token_hex(16) if attempt.spec.nodes > 1 else "",
         "ask_before_s": attempt.spec.ask_before_s,
         "segment": attempt.segment,
         "segments": str(attempt.spec.segments),

@@ -122,6 +122,8 @@ class Request(NamedTuple):
     """All of them, where there are several."""
     port: int = 0
     """Where node 0 of several listens."""
+    secret: str = ""
+    """By which its nodes know each other: the job's id is no secret, and anybody on the network may call."""
     join_limit_s: float = JOIN_LIMIT_S
     """How long nodes wait for each other."""
     ask_before_s: float = 0.0
@@ -223,6 +225,7 @@ def read_request(directory: JobDir) -> Request:
             idle_limit_s=float(value.get("idle_limit_s", IDLE_LIMIT_S)),
             nodes=tuple(NodeShare(str(node["name"]), str(node["address"])) for node in nodes),
             port=int(value.get("port") or 0),
+            secret=str(value.get("secret") or ""),
             join_limit_s=float(value.get("join_limit_s", JOIN_LIMIT_S)),
             ask_before_s=float(value.get("ask_before_s") or 0.0),
             segment=int(value.get("segment") or 1),

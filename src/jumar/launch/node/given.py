@@ -64,7 +64,9 @@ class Given(NamedTuple):
             master=nodes[0].address if nodes else "127.0.0.1",
             port=self.request.port,
             run_id=job.job_id,
-            key=f"{job.job_id}.{self.directory.number}",
+            key=".".join(
+                filter(None, (job.job_id, str(self.directory.number), self.request.secret))
+            ),
             grace_s=job.grace_s,
             join_limit_s=self.request.join_limit_s,
             node_limit_s=_NODE_LIMIT_S,

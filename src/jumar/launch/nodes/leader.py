@@ -235,7 +235,8 @@ class Leader(Connected):
         if message.get("jumar") != PROTOCOL or not _is_hello(message, meeting.nodes):
             return "not a launcher of this version"
         if message.get("id") != meeting.key:
-            return f"this is the run {meeting.key!r}, not {message.get('id')!r}"
+            # Its own id is for those who know it: whoever has it may speak as a node.
+            return f"the run here has another id than {str(message.get('id'))[:200]!r}"
         if message.get("nodes") != meeting.nodes:
             return f"this run has {meeting.nodes} nodes, not {message.get('nodes')}"
         if message.get("least") != meeting.least:
