@@ -30,7 +30,7 @@ def _rows() -> list[list[str]]:
 
 @pytest.mark.parametrize(("name", "thing", "line"), _rows())
 def test_each_reason_is_told_with_what_it_is_about(name: str, thing: str, line: str) -> None:
-    verdict = _of(f"{line}\n")
+    verdict = _of(line.replace("\\n", "\n") + "\n")
     known = words("en")
     bare = known.get(f"reason {name}-bare", known.get(f"reason {name}"))
     told = bare if thing == "-" else known[f"reason {name}"]

@@ -42,6 +42,8 @@ _SHOWN, _SAME, _FOLLOWED = 300, 3, 5
 _SPACE = {"en": " ", "zh": ""}
 """What stands between two sentences."""
 _MOST_HINTS = 100
+_RIGHT_BELOW = 3
+"""Bytes between a line and the next."""
 # What a compiler or linker says of a fault, in its own form: `x.cu(12): error: …`.
 _COMPILER_SAYS = re.compile(
     r"[:)] (?:fatal )?error(?: [A-Z]+\d+)?: |\bnvcc fatal\b|#error |\bundefined reference to\b|\bld(?:\.\w+)?: cannot find"
@@ -250,6 +252,8 @@ def _first(signs: Sequence[_Sign]) -> _Sign | None:
     best = [sign for sign in living if sign.event.level is level]
     if level is Level.HINT:
         best = _telling(best)
+    if level is Level.WRAPPER:
+        best = _said_before(best, living) or best
     if level is Level.LOST_PEER and any(sign.event.at is None for sign in best):
         # Whoever waits too long leaves, and is then what the others lost.
         best = [sign for sign in best if sign.event.cause.name == PEER_LATE] or best
@@ -294,6 +298,19 @@ def _last_resort(logs: Sequence[Source]) -> _Sign | None:
         if event is not None:
             return _Sign(event, source, status.st_mtime, is_survived=False)
     return None
+
+
+def _said_before(wrappers: list[_Sign], living: list[_Sign]) -> list[_Sign]:
+    """The line right above one that says only that a child failed, if it says why."""
+    found: list[_Sign] = []
+    for hint in [sign for sign in living if sign.event.level is Level.HINT][-_MOST_HINTS:]:
+        after = hint.event.end
+        if any(
+            sign.source is hint.source and 0 <= sign.event.line.offset - after <= _RIGHT_BELOW
+            for sign in wrappers
+        ):
+            found.append(hint)
+    return [sign for sign in _telling(found) if sign.event.cause.name != ERROR_LINE]
 
 
 def _telling(hints: list[_Sign]) -> list[_Sign]:

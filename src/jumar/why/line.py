@@ -48,6 +48,8 @@ _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
 _DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
 # A sentence that ends on the next line.
 _GOES_ON = (":", ",", "\\", "(")
+# What Rust programs write below an error, the last one the reason.
+_CAUSED_BY, _CAUSES_BELOW = "Caused by:", 7
 _NEAR = 15
 _FEW_LINES = 10
 """A log of no more lines is what somebody took to be the error."""
@@ -99,12 +101,14 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
     if kind.name != LIBRARY_ERROR or is_check:
         return Event(kind, line, began([line]), said, 0, end, is_general=True)
     if _ERROR_LINE.search(text):
-        goes_on = index + 1 < len(lines) and text.rstrip().endswith(_GOES_ON)
+        below = [other.text.strip() for other in lines[index + 1 : index + _CAUSES_BELOW]]
+        if not (below and below[0].startswith(_CAUSED_BY)):
+            below = below[:1] if text.rstrip().endswith(_GOES_ON) else []
         return Event(
             *(causes()[ERROR_LINE], line, began([line]), said, 0, end),
             is_hint=True,
             is_line=True,
-            below=lines[index + 1].text.strip() if goes_on else "",
+            below=" ".join(below),
         )
     return None
 

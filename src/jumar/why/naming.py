@@ -28,8 +28,11 @@ _LOOSE_FORMS = frozenset(
     (
         *("file-told", "file-named", "rule-exclusive", "rule-value", "rule-never", "version-said"),
         *("choice-unknown", "choice-listed", "disk-room", "compiler-error", "tool-forbidden"),
+        *("rule-required", "volume-mount", "container-program"),
     )
 )
+# Where a container is spoken of, a program that is missing is missing in its image.
+_CONTAINER = re.compile(r"(?i)\b(?:docker|oci|runc|crun|container\w*|shim|kubelet|pod)\b")
 # Reasons that tell less than those forms do.
 _VAGUE = ("no-match", "absent", "kernel-fs", "waited", "exists", "needs", "may-not", "no-space")
 # Of a child that failed, its launcher says these by itself.
@@ -77,6 +80,8 @@ def whole_of(event: Event) -> str:
 def _by_grammar(event: Event, form: Read | None) -> Read | None:
     """Why, whoever says so, and what the line itself says to do; else who says so."""
     text, name = whole_of(event), event.cause.name
+    if form is not None and form.name == "container-program" and _CONTAINER.search(text):
+        return form
     if form is not None:
         reason = reason_of(text) if form.name in _LOOSE_FORMS else None
         return _without(_VAGUE, reason) or form
