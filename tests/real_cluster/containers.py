@@ -39,6 +39,8 @@ class ContainerPod(Pod):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                # Where a container's memory is used up, its monitor leaves an empty `oom` in its folder.
+                cwd=log.parent,
             )
 
     @property
