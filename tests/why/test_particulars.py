@@ -159,6 +159,15 @@ def test_a_healthy_log_has_no_fault_by_its_forms() -> None:
         ("ImportError: Error: webvad is not properly installed.", "the name that is imported"),
         ("NotADirectoryError: Path: `/data/model` exists, but is a file.", "does not exist"),
         ("ValueError: Multiple modes found, keep one.", "multiple of another"),
+        ("ValueError: labels must be 1-D with shape [512], got [8, 128]", "1 is expected"),
+        ("ValueError: `dims` must be either 2 or 3 but is 128", "2 is expected"),
+        ("OSError: Unable to read /home/ann/.netrc: the server closed it", "is not found"),
+        (
+            "ValueError: Could not find a pre-defined 'edge_mask' to explain.",
+            "a pre-defined called",
+        ),
+        ("AssertionError: num_iters=1 <= 0, nothing will be made", "shape"),
+        ("Epoch 1: loss 0.3, the maximum is 7", "outside what the code allows"),
     ],
 )
 def test_a_form_does_not_reach_for_what_only_looks_alike(message: str, said: str) -> None:

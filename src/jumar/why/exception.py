@@ -18,6 +18,7 @@ from jumar.why.knowledge import (
 )
 from jumar.why.particulars import Read, read
 from jumar.why.raised import Raised
+from jumar.why.statements import stated
 
 # What fails where code only tries whether a value is of a kind.
 _TRIED = frozenset(("number-text", "encoding", "attribute-missing", "key-missing"))
@@ -165,9 +166,8 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
         # Who quotes another's words may be known by its own.
         below = f"{below}\n{first} {one.said}"
     where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
-    # Of what a signature knows, or a condition says, no sentence says more.
-    is_read = is_known or one.asserted is not None
-    states = "" if is_read else one.said.removeprefix(one.name).removeprefix(":").strip()
+    # Of what a signature knows no sentence says more.
+    states = "" if is_known else _words_of(one)
     return read(cause.name, f"{one.said}\n{below}", where, states)
 
 
@@ -192,13 +192,23 @@ def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tup
     )
 
 
+def _words_of(one: Raised) -> str:
+    """Its message without its name; none if only a condition is known."""
+    said = "" if one.asserted is not None else one.said
+    return said.removeprefix(one.name).removeprefix(":").strip()
+
+
+def _states(one: Raised, kind: Cause) -> bool:
+    return stated(kind.name, _words_of(one)) is not None
+
+
 def _kind_of(one: Raised) -> Cause:
     if one.name == _UNDEFINED and one.is_library:
         return causes()[OPTIONAL_MISSING]
     rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
     kind = kind_by(f"{one.said}\n{rest}", is_own=one.is_own)
-    if kind.name == "checked" and one.source.startswith("assert "):
-        # The condition says more than the words that are given with it.
+    if kind.name == "checked" and one.source.startswith("assert ") and not _states(one, kind):
+        # Where the words that are given with it state nothing, the condition says more.
         kind = kind_by(f"{one.name}: {one.source}", is_own=True)
     # Where it was raised tells only of what says nothing itself.
     is_mute = kind.name in (LIBRARY_ERROR, PYTHON_ERROR) and one.asserted is None

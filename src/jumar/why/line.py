@@ -16,6 +16,7 @@ from jumar.why.naming import name_what_it_is_about, whole_of
 from jumar.why.particulars import read
 from jumar.why.reading import Line
 from jumar.why.reasons import reason_of
+from jumar.why.statements import stated
 
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
@@ -51,7 +52,7 @@ _GOES_ON = (":", ",", "\\", "(")
 # What Rust programs write below an error, the last one the reason.
 _CAUSED_BY, _CAUSES_BELOW = "Caused by:", 7
 _NEAR = 15
-_FEW_LINES = 10
+_VERY_FEW_LINES, _FEW_LINES = 3, 10
 """A log of no more lines is what somebody took to be the error."""
 
 
@@ -139,6 +140,23 @@ def last_resort(lines: Sequence[Line]) -> Event | None:
         if form is not None or (is_short and is_known):
             event = Event(cause, line, began([line]), {"error": text[:200]}, is_line=True)
             name_what_it_is_about(event)
+            return event
+    return _first_statement(lines) if len(lines) <= _VERY_FEW_LINES else None
+
+
+def _first_statement(lines: Sequence[Line]) -> Event | None:
+    """Of one to three lines, which are all that somebody shows of an error, the first that states a fault, as an exception's
+    message does."""
+    for line in lines:
+        text = line.text.strip()
+        kind = kind_by(text, is_own=False)
+        is_told = _is_no_fault(text) or _SHOWN.search(text) or _WARNS.search(text)
+        found = None if is_told else stated(kind.name, text)
+        # What says so little may be said of anything.
+        if found is not None and not (found.is_weak and kind.name == LIBRARY_ERROR):
+            values = {"error": text[:200], **found.values}
+            event = Event(found.cause, line, began([line]), values, is_line=True, is_stated=True)
+            event.particular = found.name
             return event
     return None
 

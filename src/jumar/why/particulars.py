@@ -73,11 +73,16 @@ def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> 
         there = None if one.where is None else _search(one.where, found, where)
         if one.where is None or there is not None:
             named = found.groupdict() | ({} if there is None else there.groupdict())
-            said = {name: value.strip()[:120] for name, value in named.items() if value}
+            said = {name: _value(name, value)[:120] for name, value in named.items() if value}
             # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.
             if all(said.get(name) for name in named) and _is_what_is_none(named, message, where):
                 return Read(one.name, one.cause, {**one.values, **said})
     return None
+
+
+def _value(name: str, text: str) -> str:
+    """What the message says; a path without the end of its sentence."""
+    return text.strip().rstrip(".,;:") if name == "file" else text.strip()
 
 
 def _is_what_is_none(named: Mapping[str, str | None], message: str, where: str) -> bool:

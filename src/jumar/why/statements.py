@@ -73,6 +73,7 @@ class Stated:
     name: str
     cause: Cause
     values: dict[str, str]
+    is_weak: bool = False
 
 
 def stated(cause: str, message: str) -> Stated | None:
@@ -92,7 +93,7 @@ def _stated(one: Statement, cause: str, said: list[str], found: re.Match[str]) -
     # What the message's kind is stays true; only what a word of it told may be another matter.
     told_as = causes()[cause] if one.cause is None or cause in _KINDS else one.cause
     named = {name: value.strip() for name, value in found.groupdict().items() if value}
-    return Stated(one.name, told_as, {"said": _shortened(" ".join(said)), **named})
+    return Stated(one.name, told_as, {"said": _shortened(" ".join(said)), **named}, one.is_weak)
 
 
 def _sentences(message: str) -> Iterator[str]:
