@@ -13,8 +13,13 @@ from tests.containers import make_image, write_config
 from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
 from tests.engine.test_slurm_beside import Host
 
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import Job
+from jumar.launch.prepare.containing import wrapping_of
 from jumar.launch.processes import frames
+from jumar.launch.processes.container import Container
 from jumar.launch.processes.frames import json_frame
+from jumar.launch.processes.namespace import Mount
 from jumar.spec.states import AttemptState
 
 NAME = f"escapes:{secrets.token_hex(4)}"
@@ -137,3 +142,33 @@ def test_what_is_declared_is_there_and_inputs_are_only_read(
     assert (work / "here").exists()
     assert (away / "b").exists()
     assert (made.directory / "tensorboard/d").exists()
+
+
+def test_no_rank_chooses_what_the_container_of_the_next_is_given(tmp_path: Path) -> None:
+    """By a link where an input was, in a folder that all ranks write to."""
+    root, work = tmp_path / "job", tmp_path / "work"
+    (work / "data").mkdir(parents=True)
+    root.mkdir()
+    job = Job(
+        *("j", "x", "ann", ["true"], "folder", str(work), None, None, "cpu", 2, "device", None),
+        environment={},
+        inputs={"data": str(work / "data")},
+        outputs={},
+        requirements=None,
+        endpoints=(),
+        grace_s=1.0,
+        env_cache="",
+    )
+    fixed = [Mount("/fixed", str(work / "data"))]
+    container = Container("/usr/bin/podman", NAME)
+
+    def sources(*, is_alone: bool) -> set[str]:
+        where = JobDir(str(root), 1)
+        made = wrapping_of(where, job, container, str(work), fixed, is_alone=is_alone)
+        return {mount.source for mount in (*made.mounts, *made.read_only)}
+
+    assert str(work / "data") in sources(is_alone=True)
+    assert str(work / "data") not in sources(is_alone=False)
+    (work / "data").rmdir()
+    (work / "data").symlink_to("/etc")
+    assert str(work / "data") not in sources(is_alone=True)

@@ -68,6 +68,22 @@ def test_a_link_opens_no_log_of_another_job(tmp_path: Path, place: str) -> None:
         files.open_log(OTHER, 0, 0)
 
 
+def test_an_output_elsewhere_is_shown_only_where_jobs_may_have_some(tmp_path: Path) -> None:
+    """The pod's folder of that name is another one, and what it can write may lead to the server's own."""
+    shared, home = tmp_path / "shared", tmp_path / "home"
+    for folder in (shared / "mine", home, tmp_path / "jobs" / JOB / "out/x"):
+        folder.mkdir(parents=True)
+    (home / "store.json").write_text("keys")
+    (shared / "mine/w").write_text("w")
+    (shared / "evil").symlink_to(home)
+    files = SharedFiles(tmp_path / "jobs", within=(str(shared),))
+    for place in (home, shared / "evil"):
+        with pytest.raises(NotFound):
+            files.open_file(JOB, "out/x/store.json", elsewhere={"out/x": str(place)})
+    with files.open_file(JOB, "out/x/w", elsewhere={"out/x": str(shared / "mine")}) as opened:
+        assert opened.read() == b"w"
+
+
 @pytest.mark.parametrize("place", ["attempts", "attempts/1"])
 def test_a_link_leads_no_writer_and_no_reader_into_another_job(tmp_path: Path, place: str) -> None:
     own, other = JobDir(str(tmp_path / OTHER), 1), JobDir(str(tmp_path / JOB), 1)

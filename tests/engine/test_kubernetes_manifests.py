@@ -95,6 +95,25 @@ def test_cards_labels_and_blocks_are_those_of_the_chip() -> None:
     assert of("910b", "gpu:4", 1) == ({"nvidia.com/gpu": "4"}, None, None)
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"outputs": {"x": "/home/jumar"}},
+        {"outputs": {"x": "file:///etc"}},
+        {"outputs": {"x": "/data/../etc"}},
+        {"ckpt": "/home/jumar"},
+        {"workdir": "/data/run", "ckpt": "../../etc"},
+        {"workdir": "/data/../etc"},
+    ],
+)
+def test_folders_of_the_server_are_no_place_for_results(wanted: dict[str, Any]) -> None:
+    """The server shows what is there: under that name it has files of its own."""
+    options = {"mounts": {"/data": {"claim": "datasets"}}}
+    with pytest.raises(SubmitRefused, match="cannot be seen"):
+        made(options, **wanted)
+    assert made(options, outputs={"x": "/data/y", "z": "obs://a/b", "r": "w"})
+
+
 def test_what_a_cluster_cannot_run_is_refused() -> None:
     with pytest.raises(SubmitRefused, match="needs an image"):
         made({}, image=None)

@@ -65,7 +65,9 @@ class KubernetesEngine:
         self._api = Api(options)
         self._stages = stages or Stages(UserStores(home))
         self._roots = Roots()
-        self.files: JobFiles = SharedFiles(home / "jobs", self._roots)
+        self.files: JobFiles = SharedFiles(
+            home / "jobs", self._roots, within=tuple(self._options.mounts)
+        )
         self._program = Program(home / _PROGRAM)
         self._starter = Starter(home / "launch.log", home / "notify.sock")
         self._lock = threading.Lock()

@@ -5,15 +5,18 @@ which node it is comes from the index that the cluster gives it."""
 
 import csv
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jumar.engine.kubernetes.options import ClusterOptions, Folder
+from jumar.engine.shared.files import local_path
 from jumar.errors import SubmitRefused
 from jumar.spec.devices import DeviceKind
 from jumar.spec.job import JobSpec
+from jumar.spec.urls import is_remote
 
 _TABLE = Path(__file__).with_name("chips.tsv")
 _AFTER_GRACE_S = 30
@@ -80,6 +83,7 @@ def manifests(
             f"the workdir {spec.workdir} cannot be seen by the cluster's nodes",
             hint="send the code with code, or name the folder in mounts of [kubernetes]",
         )
+    _refuse_hidden(spec, options)
     pod = _pod(spec, job_id, number, image, options, origin)
     labels = _labels(spec, job_id, number, options, origin)
     name = name_of(job_id, number)
@@ -350,5 +354,21 @@ def _folders(options: ClusterOptions) -> list[tuple[str, tuple[str, Folder]]]:
     return [(f"data-{n}", pair) for n, pair in enumerate(sorted(options.mounts.items()))]
 
 
+def _refuse_hidden(spec: JobSpec, options: ClusterOptions) -> None:
+    """Results in a folder of the pod alone would be lost with it; and the server, which shows them, would show
+    its own folder of that name."""
+    named = {**spec.outputs, **({} if spec.ckpt is None else {"ckpt": spec.ckpt})}
+    for name, url in named.items():
+        path = (
+            os.path.join(spec.workdir or "", local_path(url)) if name == "ckpt" else local_path(url)
+        )
+        if not is_remote(url) and os.path.isabs(path) and not _is_shared(path, options):
+            raise SubmitRefused(
+                f"the folder {path} of {name} cannot be seen by the cluster's nodes",
+                hint="name a folder of mounts of [kubernetes], or a store: obs://BUCKET/KEY",
+            )
+
+
 def _is_shared(path: str, options: ClusterOptions) -> bool:
-    return any(path == at or path.startswith(f"{at}/") for at in options.mounts)
+    place = os.path.normpath(path)
+    return any(place == at or place.startswith(f"{at}/") for at in options.mounts)

@@ -46,9 +46,15 @@ class SharedFiles:
     is_sealed = True
 
     def __init__(
-        self, folder: Path, roots: Roots | None = None, mounts: Mounts = NO_MOUNTS
+        self,
+        folder: Path,
+        roots: Roots | None = None,
+        mounts: Mounts = NO_MOUNTS,
+        within: tuple[str, ...] | None = None,
     ) -> None:
-        """`folder` has one folder per job, named after it."""
+        """`folder` has one folder per job, named after it. `within`: where the outputs may be that lie elsewhere,
+        of jobs that have fewer rights than this process; None: anywhere."""
+        self._within = within
         self._folder = folder
         self._mounts = mounts
         self._roots = roots or Roots()
@@ -124,7 +130,7 @@ class SharedFiles:
 
     def _shelf(self, job_id: str, elsewhere: Mapping[str, str]) -> Shelf:
         places = self._mounts.place_all(elsewhere)
-        return Shelf(str(self.directory(job_id)), places, PLATFORM)
+        return Shelf(str(self.directory(job_id)), places, PLATFORM, self._within)
 
     def trial(self, job_id: str) -> str | None:
         """Its path."""

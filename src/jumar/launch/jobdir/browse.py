@@ -7,7 +7,9 @@ import errno
 import os
 import stat
 from contextlib import ExitStack
-from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from jumar.launch.jobdir.files import is_below
 
 MOST_NAMES = 500_000
 """In one folder: they are sorted in memory."""
@@ -51,10 +53,16 @@ class Shelf:
     """The files of one job."""
 
     def __init__(
-        self, root: str, elsewhere: Mapping[str, str], hidden: FrozenSet[str] = frozenset()
+        self,
+        root: str,
+        elsewhere: Mapping[str, str],
+        hidden: FrozenSet[str] = frozenset(),
+        within: Optional[Sequence[str]] = None,
     ) -> None:
         """`elsewhere`: folders of the job that lie outside of `root`, by the path they have inside.
-        `hidden`: names at the top that are not the job's."""
+        `hidden`: names at the top that are not the job's. `within`: what the first must really be in; None:
+        anywhere."""
+        self._within = within
         self._places: Dict[str, str] = {"": root, **elsewhere}
         self._hidden = hidden
 
@@ -137,7 +145,11 @@ class Shelf:
         path = "/".join(names)
         if path in self._places:
             # Its owner has named it, links and all.
-            return _open(self._places[path], _FOLDER & ~os.O_NOFOLLOW, None, path)
+            handle = _open(self._places[path], _FOLDER & ~os.O_NOFOLLOW, None, path)
+            if self._within is None or _is_in(handle, self._within):
+                return handle
+            os.close(handle)
+            raise CannotBrowse(f"{path} leads out of what the job was given")
         return _open(names[-1], _FOLDER, folder, path)
 
     def _find(self, path: str, opened: ExitStack) -> Found:
@@ -181,6 +193,11 @@ class Shelf:
             if target == place or target.startswith(place.rstrip("/") + "/"):
                 return f"{inside}/{target[len(place) :]}"
         raise CannotBrowse(f"{path} leads out of the job's folder")
+
+
+def _is_in(handle: int, folders: Sequence[str]) -> bool:
+    real = os.readlink(f"/proc/self/fd/{handle}")
+    return any(is_below(real, os.path.realpath(folder)) for folder in folders)
 
 
 def _parts(path: str) -> List[str]:

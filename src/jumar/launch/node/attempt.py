@@ -180,7 +180,10 @@ class Attempt(NodeRun):
         closed = closed_network() if job.is_network_closed else None
         if container is not None:
             paths = () if view is None else view.mounts
-            self._wrapping = wrapping_of(directory, job, container, folder, paths, closed)
+            is_alone = self._given.size == 1
+            self._wrapping = wrapping_of(
+                directory, job, container, folder, paths, closed, is_alone=is_alone
+            )
             view = closed = None
         return self._given.plan(folder, environment, table, view, self._wrapping, closed)
 

@@ -26,9 +26,11 @@ def wrapping_of(
     folder: str,
     fixed: Sequence[Mount],
     network: Optional[Network] = None,
+    *,
+    is_alone: bool = True,
 ) -> Wrapping:
     """`folder`: where ranks start; `fixed`: what they shall see at fixed paths; `network`: the one to be
-    in, if not the machine's. SetupFailed where an attempt before has put links in the way."""
+    in, if not the machine's; `is_alone`: no other rank has a container of its own. SetupFailed where an attempt before has put links in the way."""
     own = _own_folders(directory, job, folder)
     _refuse_links(directory.root, own)
     for path in own:
@@ -36,6 +38,10 @@ def wrapping_of(
     written = [*_declared(directory, job, folder), *own]
     inputs = set(job.inputs.values())
     read = [directory.root, *(path for path in sorted({INJECTED, *inputs}) if path not in written)]
+    if not is_alone:
+        # The first rank may put links there while the container of the next is made.
+        fixed = [one for one in fixed if not _is_inside(one.source, written)]
+        read = [path for path in read if not _is_inside(path, written)]
     shown = [one for one in fixed if _stays_inside(one.source, written)]
     name = f"jumar-{job.job_id}-{directory.number}-node{directory.node}"
     return Wrapping(
@@ -83,6 +89,10 @@ def _refuse_links(root: str, folders: Sequence[str]) -> None:
             error = f"{path} is not a folder of the job's own"
             reason = f"the image could not be used: {error}"
             raise SetupFailed("image", reason, values={"error": error})
+
+
+def _is_inside(path: str, written: Sequence[str]) -> bool:
+    return path not in written and any(is_below(path, top) for top in written)
 
 
 def _stays_inside(source: str, written: Sequence[str]) -> bool:
