@@ -175,3 +175,22 @@ def test_when_something_may_be_called_is_not_told_as_the_value_of_a_setting() ->
 def test_a_module_whose_package_has_another_name_is_told_with_that() -> None:
     verdict = _of("ModuleNotFoundError: No module named 'swift'\n")
     assert "pip install ms-swift" in verdict.remedy["en"]
+
+
+def test_what_no_registry_has_is_not_told_to_be_installed_from_one() -> None:
+    assert (
+        "pip install detectron2"
+        not in _of("ModuleNotFoundError: No module named 'detectron2'").remedy["en"]
+    )
+    assert (
+        "pip install pcdet" not in _of("ModuleNotFoundError: No module named 'pcdet'").remedy["en"]
+    )
+
+
+def test_what_torch_load_quotes_of_another_fault_is_not_answered_by_its_own_advice() -> None:
+    verdict = _of(
+        "UnpicklingError: Weights only load failed. Re-running `torch.load` with `weights_only` set to `False` will likely succeed.\n"
+        " WeightsUnpickler error: CUDA error: CUDA-capable device(s) is/are busy or unavailable\n"
+        "Check the documentation of torch.load to learn more about types accepted by default with weights_only\n"
+    )
+    assert (verdict.cause, "weights_only" in verdict.remedy["en"]) == ("device-busy", False)

@@ -149,3 +149,11 @@ def test_an_event_that_passed_loses_to_what_ended_the_job() -> None:
     waited = "Warning FailedScheduling 40s default-scheduler 0/2 nodes are available: 1 Insufficient nvidia.com/gpu\n"
     assert _of(waited).cause == "pod-waiting"
     assert _of(f"{waited}MemoryError\n").cause == "host-allocation"
+
+
+def test_a_command_of_windows_is_named_by_its_script() -> None:
+    said = _of(
+        "subprocess.CalledProcessError: Command '['C:\\\\Py\\\\python.exe', 'D:/x/train_lora.py', '--a']' "
+        "returned non-zero exit status 3221225477.\n"
+    ).what["en"]
+    assert "the command `D:/x/train_lora.py`" in said

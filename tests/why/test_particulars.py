@@ -112,6 +112,23 @@ def test_a_form_belongs_to_its_causes_and_has_all_its_names() -> None:
             "extension-build",
             '/u/a.cu(12): error: identifier "AT_CHECK" is undefined',
         ),
+        # What a package's setup raised, not pip's word that it did.
+        (
+            "  error: subprocess-exited-with-error\n  × python setup.py egg_info did not run successfully.\n"
+            '      Traceback (most recent call last):\n        File "/t/setup.py", line 3, in <module>\n'
+            "      RuntimeError: Foo is only supported on CUDA 11.7 and above.\n",
+            "extension-build",
+            "RuntimeError: Foo is only supported on CUDA 11.7 and above.",
+        ),
+        # Pasted as a quotation.
+        (
+            "> ValueError          Traceback (most recent call last)\n> ----> 3 raise ValueError(\n"
+            ">\n> ValueError: num_samples should be a positive integer value, but got num_samples=0\n",
+            "data-empty",
+            "ValueError: num_samples should be a positive integer value, but got num_samples=0",
+        ),
+        # Quotes as a forum draws them.
+        ("name \u2018PeftModel\u2019 is not defined\n", "optional-missing", "name 'PeftModel' is not defined"),
         # A few lines that call themselves nothing.
         ("NoneType  object is not iterable\n", "none-value", "NoneType  object is not iterable"),
         # A box that ends the log.

@@ -116,6 +116,17 @@ _DISTRIBUTIONS = {
     "segment_anything": "segment-anything",
     "clip": "git+https://github.com/openai/CLIP.git",
     "swift": "ms-swift",
+    # Not on PyPI, or another package there.
+    "detectron2": "--no-build-isolation git+https://github.com/facebookresearch/detectron2.git",
+    "pytorch3d": "--no-build-isolation git+https://github.com/facebookresearch/pytorch3d.git",
+    "nvdiffrast": "--no-build-isolation git+https://github.com/NVlabs/nvdiffrast.git",
+    "tinycudann": "--no-build-isolation git+https://github.com/NVlabs/tiny-cuda-nn.git#subdirectory=bindings/torch",
+    "diff_gaussian_rasterization": "--no-build-isolation git+https://github.com/graphdeco-inria/diff-gaussian-rasterization.git",
+    "groundingdino": "--no-build-isolation git+https://github.com/IDEA-Research/GroundingDINO.git",
+    "pointnet2_ops": "--no-build-isolation git+https://github.com/erikwijmans/Pointnet2_PyTorch.git#subdirectory=pointnet2_ops_lib",
+    "llava": "git+https://github.com/haotian-liu/LLaVA.git",
+    "taming": "git+https://github.com/CompVis/taming-transformers.git",
+    "mindspeed": "-e ., in a checkout of Ascend's MindSpeed",
     "apex": "apex, from NVIDIA's sources",
     "pycocotools": "pycocotools",
     "tensorboardX": "tensorboardX",
@@ -177,6 +188,12 @@ _OWN_NAMES = frozenset(
             "ops",
             "runner",
             "experiments",
+            # Compiled parts of projects that no registry has.
+            "pcdet",
+            "adet",
+            "maskrcnn_benchmark",
+            "MultiScaleDeformableAttention",
+            "dcn_v2",
         ),
     )
 )

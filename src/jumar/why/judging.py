@@ -49,6 +49,10 @@ _COMPILER_SAYS = re.compile(
     r"[:)] (?:fatal )?error(?: [A-Z]+\d+)?: |\bnvcc fatal\b|#error |\bundefined reference to\b|\bld(?:\.\w+)?: cannot find"
     r"|\b(?:nvcc|gcc|g\+\+|cc1plus|c\+\+): (?:command )?not found"
 )
+# pip says so of a package's setup, and shows below it, further right, what that raised.
+_SETUP_FAILED = re.compile(
+    r"subprocess-exited-with-error|metadata-generation-failed|did not run successfully"
+)
 _BELOW = 4096
 """How far below a build's first complaint its compiler may still speak."""
 _MOST_RANKS = 16
@@ -275,12 +279,24 @@ def _compilers_word(chosen: _Sign, signs: Sequence[_Sign]) -> _Sign:
         for sign in signs
         if sign.source is chosen.source
         and sign.event.line.offset < chosen.event.end + _BELOW
-        and _COMPILER_SAYS.search(sign.event.line.text)
+        and (_COMPILER_SAYS.search(sign.event.line.text) or _is_of_setup(sign, chosen))
     )
     first = next(said, chosen)
     if first.event.cause.name == ERROR_LINE:
         first.event.cause, first.event.is_hint = chosen.event.cause, False
     return first
+
+
+def _is_of_setup(sign: _Sign, pip: _Sign) -> bool:
+    """Whether a sign is the exception of a package's setup that pip shows below its own words."""
+    event = sign.event
+    return (
+        _SETUP_FAILED.search(pip.event.line.text) is not None
+        and event.line.offset > pip.event.line.offset
+        and event.line.text[:1].isspace()
+        and not event.is_line
+        and not event.is_hint
+    )
 
 
 def _last_resort(logs: Sequence[Source]) -> _Sign | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from jumar.why import measures
 from jumar.why.knowledge import Cause, causes, rows
 from jumar.why.statements import stated
 
@@ -75,7 +76,8 @@ def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> 
             named = found.groupdict() | ({} if there is None else there.groupdict())
             said = {name: _value(name, value)[:120] for name, value in named.items() if value}
             # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.
-            if all(said.get(name) for name in named) and _is_what_is_none(named, message, where):
+            is_whole = all(said.get(name) for name in named) and measures.fits(one.name, said)
+            if is_whole and _is_what_is_none(named, message, where):
                 return Read(one.name, one.cause, {**one.values, **said})
     return None
 

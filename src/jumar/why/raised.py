@@ -66,7 +66,7 @@ _CLEANING = frozenset(("__exit__", "__del__", "__aexit__", "close", "shutdown", 
 _WRAPS_STACK = re.compile(r"[A-Za-z_][\w.]*: Traceback \(most recent call last\)")
 # A frame of compiled code has no line of source.
 _COMPILED = re.compile(r"\s*File \"[^\"]+\.p(?:yx|xi)\"")
-_MARKER = re.compile(r"[\s^~]*")
+_MARKER = re.compile(r"[\s^~]*|\[Previous line repeated \d+ more times?\]")
 # The line at which a notebook's frame stands, among others that it quotes.
 _AT = re.compile(r"-{1,6}> ?\[?\d+\]? (?P<source>.+)")
 

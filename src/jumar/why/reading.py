@@ -47,8 +47,14 @@ _WAITED = re.compile(r"ran for (\d{1,12}) milliseconds|Timed out after (\d{1,9})
 # What HCCL waits by default before it complains, in seconds.
 _WAITS = (("EI0006", 120.0), ("EI0002", 1800.0))
 _LONGEST = 2000
+_FEWEST_CITED = 3
 _BEGINS, _FRAME_BELOW = "Traceback (most recent call last)", re.compile(r'\s*File "')
 _ALIKE = {ord(digit): "0" for digit in "123456789"}
+# What an editor or a forum makes of straight quotes.
+_STRAIGHT = {ord(curved): "'" for curved in "\u2018\u2019"}
+_CURVED_NAME = re.compile(r"\u2018(?=[\w.]+\u2019)")
+# A log that was pasted as a quotation.
+_CITED = re.compile(r"> ?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,7 @@ def without_marks(lines: Sequence[Line]) -> list[Line]:
     """The same lines without what stands before each line of a traceback, whatever it is: a service's name, `> `.
 
     The traceback's own first line shows it: the next one has it too, before its frame."""
-    found = list(lines)
+    found = _not_cited(lines)
     mark = ""
     for index, line in enumerate(found):
         begins = line.text.find(_BEGINS)
@@ -97,6 +103,18 @@ def without_marks(lines: Sequence[Line]) -> list[Line]:
     return found
 
 
+def _not_cited(lines: Sequence[Line]) -> list[Line]:
+    """The same lines; of a log whose every line is marked as a quotation, without that mark."""
+    marks = [_CITED.match(line.text) for line in lines]
+    if len(lines) < _FEWEST_CITED or not all(marks):
+        return list(lines)
+    return [
+        replace(line, text=line.text[mark.end() :])
+        for line, mark in zip(lines, marks, strict=True)
+        if mark is not None
+    ]
+
+
 def _shape(text: str) -> str:
     """A text with all digits alike."""
     return text.translate(_ALIKE)
@@ -105,6 +123,8 @@ def _shape(text: str) -> str:
 def _line(offset: int, text: str, year: int) -> Line:
     at = time_of(text, year)
     rank, writer = None, ""
+    if not text.isascii() and _CURVED_NAME.search(text):
+        text = text.translate(_STRAIGHT)
     bar = _BEHIND_A_BAR.search(text)
     text = text if bar is None else text[bar.start() :]
     for _ in range(_MOST_PREFIXES):

@@ -1,0 +1,30 @@
+"""What the numbers of a message tell that its words do not: who fills a card that has no memory left."""
+
+import re
+from collections.abc import Mapping
+
+_SIZE = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>bytes|[KMGT]i?B)")
+_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+# A context of CUDA and its libraries takes up to about a GiB that no process is charged with.
+_OTHERS, _CONTEXT = 0.25, 1 << 30
+_GAPS = 0.15
+_SINGLE, _HELD, _SCATTERED = "memory-single", "memory-others", "memory-gaps"
+
+
+def fits(form: str, values: Mapping[str, str]) -> bool:
+    """Whether the numbers bear out what a form says; a form that says nothing of numbers always fits."""
+    if form not in (_SINGLE, _HELD, _SCATTERED):
+        return True
+    total, asked = _bytes(values, "total"), _bytes(values, "asked")
+    if form == _SINGLE:
+        return asked > total
+    if form == _SCATTERED:
+        spare = _bytes(values, "own") - _bytes(values, "used")
+        return spare > max(asked, _GAPS * total)
+    others = total - _bytes(values, "free") - _bytes(values, "own")
+    return others > max(_OTHERS * total, _CONTEXT)
+
+
+def _bytes(values: Mapping[str, str], name: str) -> float:
+    found = _SIZE.fullmatch(values[name])
+    return 0.0 if found is None else float(found["number"]) * _UNITS[found["unit"][0].lower()]
