@@ -185,6 +185,12 @@ def test_a_healthy_log_has_no_fault_by_its_forms() -> None:
         ),
         ("AssertionError: num_iters=1 <= 0, nothing will be made", "shape"),
         ("Epoch 1: loss 0.3, the maximum is 7", "outside what the code allows"),
+        ("ValueError: fill must be True if sort is True.", "and is True"),
+        ("AssertionError: Unknown block type ([1, 2]) while building.", "of another type"),
+        ("ValueError: empty separator", "found nothing"),
+        ("ValueError: `rate` must be in (0.0, 1.0] but got p['a']['rate']=x", "is not among"),
+        ("ValueError: This does not support DoRA yet, please set it to False", "has to be given"),
+        ("ValueError: its leader lives on another stage and is unreachable.", "a fault of its own"),
     ],
 )
 def test_a_form_does_not_reach_for_what_only_looks_alike(message: str, said: str) -> None:

@@ -48,7 +48,7 @@ _OF_WORDS: frozenset[str] = frozenset(
 _WHO = re.compile(
     r"(?:\[[\w /:.=-]{1,60}\]:? +|(?:[Ee]rror|ERROR|FATAL|Oops|Sorry|Assertion failed)[:!,]+ +"
     r"|For (?:primitive)?[\[ ]?['\"`]?[\w.]{1,60}['\"`]?\]?(?:,? the |, )"
-    r"|(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,40}\)|[A-Z][a-z0-9]+[A-Z]\w{0,60}|[a-z]{1,40}_[\w.]{1,60}|[A-Z][A-Za-z-]{1,20}): )"
+    r"|(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,40}\)|[A-Z][a-z0-9]+[A-Z]\w{0,60}|[A-Z][A-Za-z-]{1,20}): )"
 )
 _MOST_HEADS, _MOST_SENTENCES, _LONGEST = 3, 5, 200
 
