@@ -15,7 +15,8 @@ from tests.engine.test_slurm_beside import Host
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
-from jumar.launch.prepare.containing import wrapping_of
+from jumar.launch.prepare.containing import given_folders, wrapping_of
+from jumar.launch.prepare.staging import link_data
 from jumar.launch.processes import frames
 from jumar.launch.processes.container import Container
 from jumar.launch.processes.frames import json_frame
@@ -159,6 +160,7 @@ def test_no_rank_chooses_what_the_container_of_the_next_is_given(tmp_path: Path)
         grace_s=1.0,
         env_cache="",
     )
+    job = job._replace(ckpt=str(work / "a/ckpt"))
     fixed = [Mount("/fixed", str(work / "data"))]
     container = Container("/usr/bin/podman", NAME)
 
@@ -169,6 +171,15 @@ def test_no_rank_chooses_what_the_container_of_the_next_is_given(tmp_path: Path)
 
     assert str(work / "data") in sources(is_alone=True)
     assert str(work / "data") not in sources(is_alone=False)
+    given = given_folders(JobDir(str(root), 1), job, str(work))
+    link_data(JobDir(str(root), 1), job, given)
     (work / "data").rmdir()
-    (work / "data").symlink_to("/etc")
+    (work / "data").symlink_to(tmp_path)
     assert str(work / "data") not in sources(is_alone=True)
+    # Nor is a folder made where a link in the place of the one above it leads.
+    (work / "a/ckpt").rmdir()
+    (work / "a").rmdir()
+    (work / "a").symlink_to(tmp_path)
+    with pytest.raises(NotADirectoryError):
+        link_data(JobDir(str(root), 1), job, given)
+    assert not (tmp_path / "ckpt").exists()

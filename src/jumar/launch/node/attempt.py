@@ -143,7 +143,7 @@ class Attempt(NodeRun):
         if request.trees:
             code.bring_trees(directory, request, self._steps)
         if job.has_data:
-            staging.link_data(directory, job)
+            staging.link_data(directory, job, self._given.written)
         os.makedirs(directory.path("ckpt"), exist_ok=True)
         platform_files.empty_cache(directory)
         self._warn(self._progress.begin(folder))

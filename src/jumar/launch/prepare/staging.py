@@ -4,11 +4,12 @@ like any other, since a launcher has neither the packages nor the keys for it.
 Inputs that do not come fail the attempt. Results that do not go never do: they stay in the job
 directory, and the programs' own status says so."""
 
+import errno
 import math
 import os
-from typing import Dict, List
+from typing import Dict, List, Optional, Sequence
 
-from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.files import JobDir, is_below
 from jumar.launch.jobdir.job import Job, Staging
 from jumar.launch.jobdir.safefile import Unusable, read_object
 from jumar.launch.prepare.steps import Step, Steps
@@ -79,9 +80,9 @@ def _error(staging: Staging) -> str:
         return ""
 
 
-def link_data(directory: JobDir, job: Job) -> None:
+def link_data(directory: JobDir, job: Job, given: Optional[Sequence[str]] = None) -> None:
     """Make `inputs/` and `out/` of the job directory, and `ckpt` where that is elsewhere; raises SetupFailed for an input that
-    no longer exists."""
+    no longer exists. `given`: all that the job may write, where it has fewer rights than this process."""
     for name, path in job.inputs.items():
         if not os.path.exists(path):
             error = f"{path} does not exist"
@@ -90,12 +91,21 @@ def link_data(directory: JobDir, job: Job) -> None:
         _link(path, directory.path("inputs", name))
     for name, target in job.outputs.items():
         own = directory.path("out", name)
-        os.makedirs(target or own, exist_ok=True)
+        _make(target or own, given)
         if target is not None and os.path.normpath(target) != own:
             _link(target, own)
     if job.ckpt is not None:
-        os.makedirs(job.ckpt, exist_ok=True)
+        _make(job.ckpt, given)
         _link(job.ckpt, directory.path("ckpt"))
+
+
+def _make(folder: str, given: Optional[Sequence[str]]) -> None:
+    real = os.path.realpath(folder)
+    if given is not None and not any(is_below(real, top) for top in given):
+        # An attempt before has put a link in the way.
+        words = os.strerror(errno.ENOTDIR)
+        raise NotADirectoryError(errno.ENOTDIR, words, folder)
+    os.makedirs(folder, exist_ok=True)
 
 
 def _link(target: str, link: str) -> None:
