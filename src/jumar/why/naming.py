@@ -39,11 +39,11 @@ _VAGUE = ("no-match", "absent", "kernel-fs", "waited", "exists", "needs", "may-n
 _OF_CHILDREN = ("waited", "no-match", "kernel-fs", "cancelled", "reset", "status-404", "memory")
 # What a sentence states that says only that something failed.
 _FAILED_STEPS = ("step-failed", "step-failed-for")
-# What another service than a rank says of a connection.
+# What ranks say of each other, and programs of any connection.
 _RANKS_SAY = frozenset(("network-connect", "peer-lost"))
-_SERVICE = re.compile(
-    r"\b(?:ssh|curl|wget|nc|urlopen|librados|ceph|psql|mysql|redis|git|pip|kubectl|helm|rsync|scp|s3|API server)\b"
-    r"|https?://|dial tcp|proxyconnect|\bport (?:22|80|443|53)\b|:(?:22|80|443|53)\b|/v2/|_FQDN|\bjava\."
+_OF_RANKS = re.compile(
+    r"(?i)\brank|nccl|hccl|gloo|c10d|store\b|rendezvous|rdzv|torch|process ?group|ucx|\bmpi|\bray\b|deepspeed|peer|worker"
+    r"|\bsocket|recv|send|\bpair\b|horovod|^\W*(?:\w+\W+){0,4}$"
 )
 
 
@@ -86,7 +86,7 @@ def _by_grammar(event: Event, form: Read | None) -> Read | None:
         reason = reason_of(text) if form.name in _LOOSE_FORMS else None
         return _without(_VAGUE, reason) or form
     if name in _RANKS_SAY:
-        return reason_of(text) if _SERVICE.search(text) else None
+        return None if _OF_RANKS.search(text) else reason_of(text)
     if name not in _READ_BY_GRAMMAR and not event.is_hint:
         return None
     advised = advised_by(text)
