@@ -82,13 +82,15 @@ def _operators() -> Part:
     return Part("operators", "all of OpInfo, all dtypes, 99 % equal to the bit", (command,))
 
 
-PARTS = (
-    Part("strict", "every test, none tried again", (("make", "test-strict"),)),
-    Part(
-        "sizes",
-        "the tests that `make test` runs at a smaller size",
-        ((sys.executable, "-m", "pytest", "-m", "full"),),
-    ),
+def _sizes(others: Sequence[Part]) -> Part:
+    """What no other part runs."""
+    words = {word for part in others for command in part.commands for word in command}
+    ignored = sorted(f"--ignore={word}" for word in words if word.startswith("tests/"))
+    command = (sys.executable, "-m", "pytest", "-m", "full", *ignored)
+    return Part("sizes", "the tests that `make test` runs at a smaller size", (command,))
+
+
+_OTHERS = (
     _large_selftest("sqlite"),
     _large_selftest("postgres"),
     *(_schedules(first, first + 9) for first in range(1, 101, 10)),
@@ -203,6 +205,11 @@ PARTS = (
     _operators(),
     _resumed(),
     _disturbed(),
+)
+PARTS = (
+    Part("strict", "every test, none tried again", (("make", "test-strict"),)),
+    _sizes(_OTHERS),
+    *_OTHERS,
 )
 
 
