@@ -165,9 +165,7 @@ def sentences(shown: Json) -> tuple[str, str]:
 
 def test_the_server_and_its_jobs_run_as_they_are_shipped(site: Site) -> None:
     """Nobody is root, the server's root is read-only, and its account has the Role of deploy/ alone."""
-    show = (
-        "id -u; . /pod.env && echo rank $RANK_ID; ls $JUMAR_JOB_DIR/..; touch /etc/x 2>&- || echo closed"
-    )
+    show = "id -u; . /pod.env && echo rank $RANK_ID; ls $JUMAR_JOB_DIR/..; touch /etc/x 2>&- || echo closed"
     image = ("--image", site.image)
     said = site.jumar("run", "--follow", *image, "--", "sh", "-c", show)
     lines = said.splitlines()
