@@ -188,6 +188,7 @@ def test_a_healthy_log_has_no_fault_by_its_forms() -> None:
         ("ValueError: fill must be True if sort is True.", "and is True"),
         ("AssertionError: Unknown block type ([1, 2]) while building.", "of another type"),
         ("ValueError: empty separator", "found nothing"),
+        ("AssertionError: `pack` in `f` should be set to True if `fast` is.", "has to be given"),
         ("ValueError: `rate` must be in (0.0, 1.0] but got p['a']['rate']=x", "is not among"),
         ("ValueError: This does not support DoRA yet, please set it to False", "has to be given"),
         ("ValueError: its leader lives on another stage and is unreachable.", "a fault of its own"),
