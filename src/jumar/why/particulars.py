@@ -17,6 +17,8 @@ from jumar.why.statements import stated
 # What is asked of None: an attribute, or an entry.
 _ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
 _NONE = "-"
+# What a message says is quoted further than a name: its end tells what has to be.
+_LONGEST, _LONGEST_SAID = 120, 240
 _ANY = "*"
 # What a line of a program does not explain away: it is told together with these.
 _KEPT = frozenset(
@@ -74,7 +76,7 @@ def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> 
         there = None if one.where is None else _search(one.where, found, where)
         if one.where is None or there is not None:
             named = found.groupdict() | ({} if there is None else there.groupdict())
-            said = {name: _value(name, value)[:120] for name, value in named.items() if value}
+            said = {name: _value(name, value) for name, value in named.items() if value}
             # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.
             is_whole = all(said.get(name) for name in named) and measures.fits(one.name, said)
             if is_whole and _is_what_is_none(named, message, where):
@@ -84,7 +86,8 @@ def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> 
 
 def _value(name: str, text: str) -> str:
     """What the message says; a path without the end of its sentence."""
-    return text.strip().rstrip(".,;:") if name == "file" else text.strip()
+    whole = text.strip().rstrip(".,;:") if name == "file" else text.strip()
+    return whole[: _LONGEST_SAID if name == "said" else _LONGEST]
 
 
 def _is_what_is_none(named: Mapping[str, str | None], message: str, where: str) -> bool:
