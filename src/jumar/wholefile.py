@@ -35,6 +35,15 @@ def whole_file(
             os.unlink(aside)
 
 
+def sync(path: Path) -> None:
+    """A folder's names, or a file's bytes, onto the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_whole(path: Path, text: str, *, private: bool = False, durable: bool = False) -> None:
     """Write `text` to `path`, completely or not at all."""
     with whole_file(path, private=private, durable=durable) as file:

@@ -11,8 +11,9 @@ from jumar.port import Options, port_tree
 from jumar.port.proof import Certificate, TestCounts, Verdict, compare
 from jumar.port.proof_runs import Failure, Kind, Mark, RunResult, gap
 from jumar.port.proof_tests import are_tests, compare_tests
-from jumar.port.report import as_html, as_json, as_sarif, proof_text
+from jumar.port.report import as_html, proof_text
 from jumar.port.report.as_patch import line_before
+from jumar.port.report.for_programs import as_json, as_sarif
 from jumar.port.report.summary import Evidence, Report, make
 from jumar.port.trial_report import read
 
@@ -210,9 +211,9 @@ def test_only_a_proof_makes_a_port_ready(
     tmp_path: Path, ported: RunResult, code: str, text: str
 ) -> None:
     report = reported(tmp_path, compare(ORIGINAL, ported), source="import torch\nx.cuda()\n")
-    document = json.loads(as_json.render(report))
+    document = json.loads(as_json(report))
     assert (document["verdict"]["code"], document["verdict"]["en"]) == (code, text)
-    run = json.loads(as_sarif.render(report))["runs"][0]
+    run = json.loads(as_sarif(report))["runs"][0]
     assert run["properties"]["verdict"] == code
     page = as_html.render(report)
     assert ("class='verdict work'" in page) == (code == "needs-work")
@@ -295,7 +296,7 @@ def test_proof_and_trial_are_on_the_page_in_two_languages(tmp_path: Path) -> Non
 
 
 def test_json_has_the_whole_proof_and_no_words_that_json_lacks(tmp_path: Path) -> None:
-    text = as_json.render(reported(tmp_path, compare(ORIGINAL, changed(5, values=(math.nan,)))))
+    text = as_json(reported(tmp_path, compare(ORIGINAL, changed(5, values=(math.nan,)))))
     assert "NaN" not in text
     document = json.loads(text)
     assert document["proof"]["equal"] is False
@@ -305,7 +306,7 @@ def test_json_has_the_whole_proof_and_no_words_that_json_lacks(tmp_path: Path) -
 
 def test_sarif_has_them_at_lines_of_the_source(tmp_path: Path) -> None:
     def results(certificate: Certificate) -> list[tuple[str, str, int | None]]:
-        run = json.loads(as_sarif.render(reported(tmp_path, certificate)))["runs"][0]
+        run = json.loads(as_sarif(reported(tmp_path, certificate)))["runs"][0]
         rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
         found: list[tuple[str, str, int | None]] = []
         for result in run["results"]:

@@ -15,7 +15,8 @@ import pytest
 from jumar.port import Mode, Options, port_tree
 from jumar.port.proof import Certificate, Verdict
 from jumar.port.records import Change, FileResult
-from jumar.port.report import as_html, as_json, as_sarif, vendor
+from jumar.port.report import as_html, vendor
+from jumar.port.report.for_programs import as_json, as_sarif
 from jumar.port.report.summary import Report, make
 from jumar.port.rules import titles
 
@@ -73,7 +74,7 @@ def test_the_page_is_whole_self_contained_and_in_two_languages(report: Report) -
 
 
 def test_json_holds_every_change_and_finding(report: Report) -> None:
-    document = json.loads(as_json.render(report))
+    document = json.loads(as_json(report))
     (file,) = document["files"]
     assert {f["code"] for f in file["findings"]} == {"JP404", "JP601", "JP702", "JP703", "JP801"}
     assert document["summary"]["changes"] == len(file["changes"]) == 2
@@ -84,7 +85,7 @@ def test_json_holds_every_change_and_finding(report: Report) -> None:
 
 
 def test_sarif_names_rules_levels_and_places(report: Report) -> None:
-    run = json.loads(as_sarif.render(report))["runs"][0]
+    run = json.loads(as_sarif(report))["runs"][0]
     known = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     for result in run["results"]:
         assert result["ruleId"] in known

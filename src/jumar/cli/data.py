@@ -18,8 +18,7 @@ from jumar.cli.output import (
     translated,
     visible,
 )
-from jumar.cli.stores import my_stores
-from jumar.cli.transfer_bar import drawn_when
+from jumar.cli.transfers import drawn, my_stores
 from jumar.spec.amounts import bytes_text
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def _copy(
         workers=workers,
     )
     progress = Progress()
-    with drawn_when(progress, shown=not quiet and sys.stderr.isatty()):
+    with drawn(progress, quiet=quiet):
         report = transfer(
             _place(source, config),
             _place(target, config),
@@ -357,7 +356,7 @@ def unzip(source: str, target: str, most_bytes: int, as_json: bool) -> None:
     folder = target if target.endswith("/") else f"{target}/"
     places = (_place(source, config), _place(folder, config))
     progress = Progress()
-    with drawn_when(progress, shown=not as_json and sys.stderr.isatty()):
+    with drawn(progress, quiet=as_json):
         report = unpack(*places, limits, progress)
     if as_json:
         print_json(report)

@@ -22,7 +22,7 @@ def command(url: str, write: bool, as_json: bool) -> int:
     Example:
       jumar data doctor obs://lab/dataset --write
     """
-    from jumar.cli.stores import my_stores
+    from jumar.cli.transfers import my_stores
     from jumar.store.checkup import Finding, examine
     from jumar.store.places import open_place
 

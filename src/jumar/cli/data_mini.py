@@ -1,11 +1,9 @@
 """`jumar data mini`: a small data set with every class of a large one."""
 
-import sys
-
 import click
 
 from jumar.cli.output import local, note, print_json, say, visible
-from jumar.cli.transfer_bar import drawn_when
+from jumar.cli.transfers import drawn, my_stores
 from jumar.spec.amounts import bytes_text
 
 
@@ -31,14 +29,13 @@ def command(
     Example:
       jumar data mini obs://lab/dataset_unzip obs://lab/dataset_unzip_mini --per-class 20
     """
-    from jumar.cli.stores import my_stores
     from jumar.store.mini.make import make_mini
     from jumar.store.places import open_place
     from jumar.store.transfer.records import Progress
 
     config = my_stores()
     progress = Progress()
-    with drawn_when(progress, shown=not as_json and sys.stderr.isatty()):
+    with drawn(progress, quiet=as_json):
         report = make_mini(
             open_place(source, config),
             open_place(target, config),

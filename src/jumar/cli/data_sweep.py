@@ -49,7 +49,7 @@ def command(url: str, older_than: str, dry_run: bool, yes: bool, as_json: bool) 
       jumar data sweep obs://lab --dry-run
       jumar data sweep obs://lab/ckpt --older-than 7d --yes
     """
-    from jumar.cli.stores import my_stores
+    from jumar.cli.transfers import my_stores
     from jumar.store.places import open_place
     from jumar.store.sweep import abort, unfinished
 

@@ -1,6 +1,5 @@
 """`jumar get`: a job's files, brought here."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +40,7 @@ def command(job: str, path: str, folder: Path | None, as_json: bool) -> int:
       jumar get k7x2m9q4tb out/train_url/model.ckpt
     """
     # Late: only these commands transfer anything.
-    from jumar.cli.transfer_bar import drawn_when
+    from jumar.cli.transfers import drawn
     from jumar.store.transfer.records import Progress
 
     progress = Progress()
@@ -49,7 +48,7 @@ def command(job: str, path: str, folder: Path | None, as_json: bool) -> int:
         found = client.get(job).id
         into = folder or Path("" if path.strip("/.") else found)
         try:
-            with drawn_when(progress, shown=sys.stderr.isatty()):
+            with drawn(progress):
                 fetched = client.fetch(found, path, into, counter=progress)
         except KeyboardInterrupt:
             note("\ninterrupted; run the same command again to continue")

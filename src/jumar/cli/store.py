@@ -1,13 +1,12 @@
 """`jumar store`: the built-in store's layout, public prefixes, keys, and two forms."""
 
-import sys
 from pathlib import Path
 
 import click
 
 from jumar.cli.output import file_count, note, print_json
 from jumar.cli.s3_keys import TOOLS, modelarts_variables, shown_for
-from jumar.cli.transfer_bar import drawn_when
+from jumar.cli.transfers import drawn, my_stores
 from jumar.settings import load
 from jumar.spec.amounts import bytes_text
 from jumar.wholefile import write_whole
@@ -32,7 +31,6 @@ def layout(url: str) -> None:
     Example:
       jumar store layout obs://lab
     """
-    from jumar.cli.stores import my_stores
     from jumar.store.layout import make_layout
     from jumar.store.places import parse_url
 
@@ -50,7 +48,6 @@ def publish(url: str) -> None:
     Example:
       jumar store publish obs://lab/dataset/
     """
-    from jumar.cli.stores import my_stores
     from jumar.store.places import open_place
     from jumar.store.public import publish as publish_place
 
@@ -69,7 +66,6 @@ def unpublish(url: str) -> None:
     Example:
       jumar store unpublish obs://lab/dataset/
     """
-    from jumar.cli.stores import my_stores
     from jumar.store.places import open_place
     from jumar.store.public import unpublish as unpublish_place
 
@@ -149,7 +145,7 @@ def migrate(form: str, port: int | None, as_json: bool) -> None:
     move = migrate_to_door if form == "s3" else migrate_to_folder
     progress = Progress()
     # The server, and with it the jobs it would start, must not write to the old form.
-    with locked(home), drawn_when(progress, shown=sys.stderr.isatty()):
+    with locked(home), drawn(progress):
         end_left_behind(home)
         report = move(home, Door(home, port or USUAL_PORT), progress)
     if as_json:

@@ -72,7 +72,7 @@ def command(
       jumar try --port --mini data=4 --report trial -- python train.py --data data
     """
     # Imported here: `jumar try --help` needs none of it.
-    from jumar.cli.stores import my_stores
+    from jumar.cli.transfers import my_stores
     from jumar.trial import mini
     from jumar.trial.run import Wish, try_in_place, try_ported
 

@@ -23,6 +23,7 @@ from jumar.hub.reading import Pointer
 from jumar.hub.soundness import SET_ASIDE, Soundness
 from jumar.spec.people import UserRecord
 from jumar.spec.repos import RepoRecord
+from jumar.wholefile import sync
 
 _AT_ONCE = 500
 
@@ -151,7 +152,7 @@ class Objects:
         place = self._stored / stored
         place.parent.mkdir(parents=True, exist_ok=True)
         os.rename(path, place)
-        _sync_folder(place.parent)
+        sync(place.parent)
         self._soundness.vouch(place)
 
         def change(connection: Connection) -> str:
@@ -334,11 +335,3 @@ def _is_whole(one: Stored) -> bool:
         return one.path.stat().st_size == one.size
     except OSError:
         return False
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

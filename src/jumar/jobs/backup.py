@@ -17,6 +17,7 @@ from jumar.database.tables import jobs, login_codes, metadata
 from jumar.database.words import in_words
 from jumar.errors import BadInput, HomeUnusable
 from jumar.jobs import ledger
+from jumar.wholefile import sync
 
 _ROWS = 1000
 
@@ -31,7 +32,7 @@ def write_backup(database: Database, path: Path) -> None:
         make_sqlite(path)
         with database.read_at_one_moment() as source, _opened(path) as target, target.begin():
             _copy_all(source, target)
-        _sync(path)
+        sync(path)
     except BaseException:
         remove_sqlite(path)
         raise
@@ -119,11 +120,3 @@ def _count_on(table: Table, target: Connection) -> None:
         target.execute(
             text("SELECT setval(pg_get_serial_sequence(:table, :column), :highest)"), place
         )
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,8 +8,13 @@ from urllib.parse import urlsplit
 
 from jumar.errors import BadInput, NotFound
 from jumar.modelarts.wanted import store_url
-from jumar.store.credentials import Credential, StoreConfig, obs_credential
-from jumar.store.private import read_private, write_private
+from jumar.store.credentials import (
+    Credential,
+    StoreConfig,
+    obs_credential,
+    read_private,
+    write_private,
+)
 from jumar.tls import is_certificate
 
 ACCOUNT_FILE = "modelarts.json"

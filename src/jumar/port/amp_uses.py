@@ -5,10 +5,11 @@ and the calls that are ported name torch's function in full."""
 
 import ast
 
-from jumar.port import edits, guards, left_alone
+from jumar.port import guards, left_alone
 from jumar.port.context import PythonFile
 from jumar.port.names import Scope
 from jumar.port.patterns import lazy_pattern
+from jumar.port.source import silenced_lines
 
 KINDS = {
     "torch.cuda.amp.autocast": "autocast",
@@ -152,7 +153,7 @@ def _stays(use: ast.AST, file: PythonFile) -> bool:
     """Whether something else keeps a use from being ported: a comment, or a branch for NPUs."""
     start, end = file.span(use)
     line = file.source.line_of(start)
-    return line in edits.silenced_lines(file.source.text) or any(
+    return line in silenced_lines(file.source.text) or any(
         low <= start and end <= high
         for low, high in (*left_alone.beside_npus(file), *guards.left_alone(file))
     )

@@ -26,21 +26,20 @@ def looks_up_device(call: ast.Call) -> bool:
 
 def is_map_location(holder: ast.Dict, file: PythonFile) -> bool:
     """Whether a dictionary says where `torch.load` puts what was saved on which device."""
-    parent = file.parent(holder)
-    if isinstance(parent, ast.keyword):
-        return parent.arg == "map_location"
-    return isinstance(parent, ast.Assign) and any(
-        isinstance(t, ast.Name) and t.id == "map_location" for t in parent.targets
-    )
+    return _is_given_as("map_location", holder, file)
 
 
 def is_device_map(holder: ast.Dict, file: PythonFile) -> bool:
     """Whether a dictionary says which part of a model goes where: `device_map={"": "cuda"}`."""
+    return _is_given_as("device_map", holder, file)
+
+
+def _is_given_as(name: str, holder: ast.Dict, file: PythonFile) -> bool:
     parent = file.parent(holder)
     if isinstance(parent, ast.keyword):
-        return parent.arg == "device_map"
+        return parent.arg == name
     return isinstance(parent, ast.Assign) and any(
-        isinstance(t, ast.Name) and t.id == "device_map" for t in parent.targets
+        isinstance(t, ast.Name) and t.id == name for t in parent.targets
     )
 
 

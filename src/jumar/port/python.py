@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jumar.port import (
-    edits,
     file_remarks,
     guards,
     helpers,
@@ -36,7 +35,20 @@ from jumar.port.records import (
 from jumar.port.rules import RULES, own_rules
 from jumar.port.rules.base import Rule
 from jumar.port.rules.jp600_packages import IMPORTED
-from jumar.port.source import ASYNC, TYPOGRAPHIC, Parsed, Source, parse, sound
+from jumar.port.source import (
+    ASYNC,
+    TYPOGRAPHIC,
+    Accepted,
+    Parsed,
+    Source,
+    accept,
+    edited,
+    parse,
+    silenced_lines,
+    silences,
+    skips_whole_file,
+    sound,
+)
 
 TRACES = lazy_pattern(
     rb"torch|cuda|CUDA|nccl|NCCL|mindspore|tensorflow|nvidia|pynvml|cupy|triton|apex|deepspeed|"
@@ -83,7 +95,7 @@ def port_text(
     options = options or Options()
     project = project or Project(Path(), [path])
     source = Source(text, "utf-8")
-    if edits.skips_whole_file(text):
+    if skips_whole_file(text):
         return PortedText(text)
     try:
         known = project.take_tree(path, text)
@@ -146,7 +158,7 @@ def _port(
 ) -> PortedText:
     source, options = file.source, file.options
     proposals: list[tuple[str, Proposal]] = []
-    silenced = edits.silenced_lines(source.text)
+    silenced = silenced_lines(source.text)
     file.replaced = frozenset(_replaced(file, rules))
     for_cuda = guards.reported(file)
     beside_npus = [*left_alone.beside_npus(file), *left_alone.for_rocm(file)]
@@ -157,7 +169,7 @@ def _port(
         *guards.left_alone(file),
     ]
     for code, outcome in _ask(file, rules):
-        if edits.silences(silenced, code, source, outcome):
+        if silences(silenced, code, source, outcome):
             continue
         if isinstance(outcome, Proposal):
             if not _within(outcome, known):
@@ -170,7 +182,7 @@ def _port(
         proposals = [
             (c, p) for c, p in proposals if c not in _ABOUT_KERNELS or not _within(p, on_host)
         ]
-    accepted = edits.accept(proposals)
+    accepted = accept(proposals)
     # Once an import is replaced, its package needs no report.
     done = {(one.proposal.start, one.proposal.end) for one in accepted}
     remarks = _once_a_package(
@@ -181,7 +193,7 @@ def _port(
     pieces = [p for one in accepted for p in one.proposal.pieces]
     needs = [(need, a.proposal.start) for a in accepted for need in a.proposal.needs]
     added = list(prelude.pieces(needs, file.tree, file.names, source, options, lambda: file.home))
-    text = edits.apply(original, [*pieces, *(piece for piece, _ in added)])
+    text = edited(original, [*pieces, *(piece for piece, _ in added)])
     helped = sorted(_helpers(needs, added, options))
     if text != original and not sound(text):
         accepted, added, helped, text = [], [], [], original
@@ -311,7 +323,7 @@ def finding(source: Source, code: str, remark: Remark) -> Finding:
     )
 
 
-def _change(source: Source, one: edits.Accepted) -> Change:
+def _change(source: Source, one: Accepted) -> Change:
     proposal = one.proposal
     line = source.line_of(proposal.start)
     end_line = source.line_of(max(proposal.start, proposal.end - 1))
@@ -320,7 +332,7 @@ def _change(source: Source, one: edits.Accepted) -> Change:
         Piece(p.start - proposal.start, p.end - proposal.start, p.text) for p in proposal.pieces
     ]
     inside = all(p.start >= 0 and p.end <= len(before) for p in moved)
-    after = edits.apply(before, moved) if inside else proposal.pieces[0].text
+    after = edited(before, moved) if inside else proposal.pieces[0].text
     return Change(one.code, line, end_line, before, after, "MODIFY" if after else "DELETE")
 
 

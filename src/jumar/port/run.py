@@ -53,18 +53,18 @@ class Outcome(NamedTuple):
     @property
     def json(self) -> str:
         """The whole report as one JSON document."""
-        from jumar.port.report import as_json
+        from jumar.port.report.for_programs import as_json
 
-        return self.earlier if self.report is None else as_json.render(self.report)
+        return self.earlier if self.report is None else as_json(self.report)
 
     @property
     def decisions(self) -> list[dict[str, Any]]:
         """The findings grouped by decision, as in the JSON document."""
-        from jumar.port.report import as_json
+        from jumar.port.report import for_programs
 
         if self.report is None:
             return json.loads(self.earlier)["decisions"]
-        return as_json.decisions(self.report)
+        return for_programs.decisions(self.report)
 
     @property
     def needs_attention(self) -> bool:
@@ -211,11 +211,11 @@ def _write(
 
 def _report_files(report: "Report") -> Iterator[tuple[str, str]]:
     """Name and text of each file of the report."""
-    from jumar.port.report import as_html, as_json, as_patch, as_sarif, vendor
+    from jumar.port.report import as_html, as_patch, for_programs, vendor
 
     yield "report.html", as_html.render(report)
-    yield "report.json", as_json.render(report)
-    yield "report.sarif", as_sarif.render(report)
+    yield "report.json", for_programs.as_json(report)
+    yield "report.sarif", for_programs.as_sarif(report)
     yield "port.patch", as_patch.render(report)
     yield from vendor.files(report)
 

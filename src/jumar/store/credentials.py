@@ -1,4 +1,4 @@
-"""Credentials for object stores, kept in a file that only its owner can read.
+"""Credentials for object stores, and the JSON files that only their owner can read, which hold them.
 
 `store.json` in the platform's home (on a server, `store-users/NAME.json` for each user) holds one
 credential for `obs` and one for `s3`. While the built-in store is behind the S3 door it also holds
@@ -6,6 +6,7 @@ credential for `obs` and one for `s3`. While the built-in store is behind the S3
 through `JUMAR_STORE_FILE`; moxing reads the same format. `AWS_*` variables replace a missing `s3`
 credential. Secrets never appear in a repr or an error."""
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
 from jumar.spec.names import is_user_name
 from jumar.store.errors import LOGIN, NETWORK, explain_network, explain_s3
 from jumar.store.hub import HubServer
-from jumar.store.private import read_private, write_private
+from jumar.wholefile import write_whole
 
 CREDENTIALS_FILE = "store.json"
 STORE_FILE_VARIABLE = "JUMAR_STORE_FILE"
@@ -64,8 +65,8 @@ class StoreConfig:
     """Where unfinished uploads are recorded."""
     obs: Credential | None = None
     s3: Credential | None = None
-    from_site: Callable[[], Credential] | None = None
-    """On a site, what tells the user's credential for its store, or raises an error; asked only when it
+    from_site: Callable[[], Credential | None] | None = None
+    """What tells, on a site, the user's credential for its store, or raises an error; asked only when it
     is needed. A folder of the user's own would be one that no job sees."""
     hub: Callable[[], HubServer] | None = None
     """What tells the server that `hub://` is of, where there is one to ask."""
@@ -188,3 +189,26 @@ def _aws(env: Mapping[str, str]) -> Credential | None:
         address = f"https://s3.{region}.amazonaws.com"
         return Credential(address, region, access, secret, token, path_style=False)
     return Credential(endpoint.rstrip("/"), region, access, secret, token)
+
+
+def write_private(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a JSON file of mode 0600, completely or not at all."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The only copy of a key must not be an empty file after a power failure.
+        write_whole(path, json.dumps(dict(values)), private=True, durable=True)
+    except OSError as error:
+        raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
+
+
+def read_private(path: Path) -> dict[str, Any]:
+    """The values of such a file; empty if it does not exist."""
+    try:
+        values: Any = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise HomeUnusable(f"cannot read {path}: {type(error).__name__}") from error
+    if not isinstance(values, dict):
+        raise HomeUnusable(f"{path} is not a JSON object", hint="move it away, then try again")
+    return cast("dict[str, Any]", values)

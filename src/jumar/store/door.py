@@ -19,10 +19,9 @@ from jumar.errors import BadInput, Conflict, EngineFailed, HomeUnusable
 from jumar.inject.moxing_path.jumar_s3 import S3, S3Error
 from jumar.launch.processes.process import Identity, identify, is_alive, send
 from jumar.store import weed
-from jumar.store.credentials import Credential
+from jumar.store.credentials import Credential, write_private
 from jumar.store.errors import NETWORK
 from jumar.store.keys import PLATFORM, user_keys
-from jumar.store.private import write_private
 from jumar.store.rights import Guest, identities
 from jumar.tls import Certificate
 

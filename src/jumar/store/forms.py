@@ -8,9 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.errors import Conflict, HomeUnusable
-from jumar.store.credentials import credentials_path, door_of, save_credential
+from jumar.store.credentials import (
+    credentials_path,
+    door_of,
+    read_private,
+    save_credential,
+    write_private,
+)
 from jumar.store.door import USUAL_PORT, Door
-from jumar.store.private import read_private, write_private
 from jumar.store.rights import Guest
 from jumar.tls import Certificate
 

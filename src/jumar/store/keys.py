@@ -3,12 +3,17 @@
 The secrets are stored in plain text, because checking a request needs the secret itself; hence mode
 0600. User names cannot begin with `@`, so no user can have the platform's own key."""
 
+import fcntl
+import os
 import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from jumar.store.private import held, read_private, write_private
+from jumar.errors import HomeUnusable
+from jumar.store.credentials import read_private, write_private
 
 PLATFORM = "@platform"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
@@ -47,13 +52,28 @@ def holder_of(home: Path, access_key: str) -> tuple[str, Keys] | None:
 
 def _keys(home: Path, user: str, *, renew: bool) -> Keys:
     path = _path(home)
-    with held(path.with_suffix(".lock")):
+    with _held(path.with_suffix(".lock")):
         users: dict[str, Any] = read_private(path)
         if renew or user not in users:
             access_key = "".join(secrets.choice(_LETTERS) for _ in range(20))
             users[user] = {"access_key": access_key, "secret_key": secrets.token_urlsafe(30)}
             write_private(path, users)
     return Keys(**cast("dict[str, str]", users[user]))
+
+
+@contextmanager
+def _held(path: Path) -> Generator[None]:
+    """Hold a lock file: one holder at a time, across threads and processes."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise HomeUnusable(f"cannot write {path}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _path(home: Path) -> Path:

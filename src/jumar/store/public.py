@@ -10,11 +10,10 @@ import re
 from typing import Any, cast
 
 from jumar.errors import BadInput, NotFound
-from jumar.store.credentials import StoreConfig
+from jumar.store.credentials import StoreConfig, read_private, write_private
 from jumar.store.folder import FolderStore, check_path_key
 from jumar.store.objects import ObjectStore
 from jumar.store.places import Place, open_bucket
-from jumar.store.private import read_private, write_private
 
 PUBLIC_FILE = "public.json"
 _STATEMENT = "JumarPublicRead"

@@ -16,10 +16,10 @@ from jumar.store.credentials import (
     config_of,
     credentials_path,
     door_of,
+    read_private,
     save_credential,
 )
 from jumar.store.keys import user_keys
-from jumar.store.private import read_private
 
 
 @dataclass(frozen=True, slots=True)

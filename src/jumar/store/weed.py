@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jumar.errors import BadInput, HomeUnusable
 from jumar.launch.processes.process import Identity, identify, with_environment
-from jumar.store.private import read_private, write_private
+from jumar.store.credentials import read_private, write_private
 from jumar.tls import Certificate
 
 _FOLDER_VARIABLE = "JUMAR_DOOR"

@@ -17,7 +17,7 @@ from jumar.engine.kubernetes.reasons import Ended
 from jumar.engine.kubernetes.watch import Watch
 from jumar.engine.kubernetes.watching import Key
 from jumar.engine.shared.files import Roots
-from jumar.engine.shared.observing import ended, read_ending, written
+from jumar.engine.shared.observing import ended, going_on, read_ending, waiting, written
 from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.news import Ending, lost
@@ -125,21 +125,11 @@ class Observer:
         is_pending = is_submitted(directory) and not os.path.exists(begun_file(directory))
         handle = name_of(attempt.job_id, attempt.number) if is_submitted(directory) else None
         if not is_pending:
-            state = AttemptState.RUNNING if seen.running else AttemptState.STARTING
-            return Observation(
-                job_id=attempt.job_id, number=attempt.number, state=state, handle=handle
-            )
+            return going_on(attempt, handle, running=seen.running)
         why = reasons.waits_for(view.job, view.pods) or "None"
         if why.partition(",")[0] in ("None", "ContainerCreating", "NotEnoughResources"):
             why = self._warned(attempt, view) or why
-        return Observation(
-            job_id=attempt.job_id,
-            number=attempt.number,
-            state=AttemptState.PENDING,
-            handle=handle,
-            cause=Cause.PENDING,
-            values={"engine": self._name, "error": why},
-        )
+        return waiting(attempt, handle, {"engine": self._name, "error": why})
 
     def _warned(self, attempt: Attempt, view: _View) -> str:
         """What only the cluster's events tell: volumes, quotas."""

@@ -17,7 +17,7 @@ from jumar.launch.jobdir.news import Ending, write_ending
 from jumar.launch.jobdir.safefile import Unusable, read_object
 from jumar.spec.causes import Cause
 from jumar.spec.states import AttemptState
-from jumar.store.private import read_private, write_private
+from jumar.store.credentials import read_private, write_private
 from jumar.words.reasons import cause_sentence
 
 STATE_FILE = "modelarts.json"

@@ -20,7 +20,7 @@ from jumar.launch.jobdir.news import Ending, lost
 from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.processes import process
 from jumar.launch.processes.tree import cgroup_name, claimed_cgroup
-from jumar.spec.causes import known
+from jumar.spec.causes import Cause, Values, known
 from jumar.spec.records import StagingRecord
 from jumar.spec.states import AttemptState
 from jumar.spec.text import storable
@@ -94,8 +94,7 @@ class Observer:
         except OSError as error:
             _tell_once(seen, attempt, f"cannot be looked at now: {error.strerror}")
         if seen.ending is None:
-            state = AttemptState.RUNNING if seen.running else AttemptState.STARTING
-            return Observation(job_id=attempt.job_id, number=attempt.number, state=state)
+            return going_on(attempt, None, running=seen.running)
         return ended(attempt, seen.ending)
 
     def _look(self, directory: JobDir, seen: Seen, census: Census) -> Ending | None:
@@ -157,6 +156,24 @@ def _tell_once(seen: Seen, attempt: Attempt, trouble: str) -> None:
     if trouble != seen.trouble:
         seen.trouble = trouble
         logger.warning("job %s %s", attempt.job_id, trouble)
+
+
+def going_on(attempt: Attempt, handle: str | None, *, running: bool) -> Observation:
+    """The observation of an attempt that has begun and not ended."""
+    state = AttemptState.RUNNING if running else AttemptState.STARTING
+    return Observation(job_id=attempt.job_id, number=attempt.number, state=state, handle=handle)
+
+
+def waiting(attempt: Attempt, handle: str | None, values: Values) -> Observation:
+    """The observation of an attempt in the queue of its engine; `values` say why."""
+    return Observation(
+        job_id=attempt.job_id,
+        number=attempt.number,
+        state=AttemptState.PENDING,
+        handle=handle,
+        cause=Cause.PENDING,
+        values=values,
+    )
 
 
 def ended(attempt: Attempt, ending: Ending) -> Observation:

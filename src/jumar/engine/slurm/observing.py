@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.shared.files import Roots
-from jumar.engine.shared.observing import ended, read_ending, written
+from jumar.engine.shared.observing import ended, going_on, read_ending, waiting, written
 from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Row, Slurm
 from jumar.engine.slurm.limits import Limits
@@ -22,8 +22,7 @@ from jumar.launch.jobdir.news import Ending, lost
 from jumar.launch.jobdir.safefile import Unusable, read_object
 from jumar.launch.judge import STOPS
 from jumar.launch.slurm.batch import STALE_S, files_of
-from jumar.spec.causes import Cause, Values
-from jumar.spec.states import AttemptState
+from jumar.spec.causes import Values
 
 logger = logging.getLogger(__name__)
 _WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
@@ -144,21 +143,9 @@ class Observer:
             and row.state in _WAITS
             and not os.path.exists(files_of(directory).begun)
         ):
-            return Observation(
-                job_id=attempt.job_id,
-                number=attempt.number,
-                state=AttemptState.PENDING,
-                handle=handle,
-                cause=Cause.PENDING,
-                values=self.waits(row),
-            )
+            return waiting(attempt, handle, self.waits(row))
         seen.running = seen.running or has_ranks(directory)
-        return Observation(
-            job_id=attempt.job_id,
-            number=attempt.number,
-            state=AttemptState.RUNNING if seen.running else AttemptState.STARTING,
-            handle=handle,
-        )
+        return going_on(attempt, handle, running=seen.running)
 
     def waits(self, row: Row) -> Values:
         """Why a job is in the queue, as values of the cause."""

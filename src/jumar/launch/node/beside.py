@@ -21,7 +21,7 @@ from jumar.launch.jobdir import claims, safefile
 from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.safefile import Unusable
-from jumar.launch.node.beside_session import Session, is_kept, say_last
+from jumar.launch.node.beside_session import Asker, Session, is_kept, say_last
 from jumar.launch.processes import frames, pair, process
 from jumar.launch.processes.container import entered
 from jumar.launch.processes.frames import BadFrame, json_frame
@@ -87,6 +87,7 @@ def _serve(directory: JobDir, channel: socket.socket, keeper: int) -> int:
     group = claimed_cgroup(claim.cgroup, cgroup_name(directory.job_id, directory.number))
     if group is not None:
         group.take_in(os.getpid())
+    asker = Asker(directory, claim, channel, reader, keeper)
     if asked.endpoint is not None:
         # Late: every attempt loads this file, and few ever have an endpoint.
         from jumar.launch.node.side import Side
@@ -94,9 +95,8 @@ def _serve(directory: JobDir, channel: socket.socket, keeper: int) -> int:
 
         if asked.idle_s and hand_over(directory, asked.endpoint, channel):
             return 0
-        side = Side(directory, claim, channel, reader, keeper)
-        return side.run(program, asked.endpoint, asked.idle_s)
-    session = Session(directory, claim, channel, reader, keeper)
+        return Side(asker).run(program, asked.endpoint, asked.idle_s)
+    session = Session(asker)
     try:
         return session.run(program, asked.terminal)
     finally:

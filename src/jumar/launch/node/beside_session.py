@@ -10,7 +10,7 @@ import struct
 import termios
 import time
 from types import FrameType
-from typing import Any, Dict, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from jumar.launch.jobdir import claims
 from jumar.launch.jobdir.claims import Claim
@@ -49,22 +49,22 @@ def say_last(channel: socket.socket, data: bytes) -> None:
         return
 
 
+class Asker(NamedTuple):
+    """Who asked for something beside an attempt, and which attempt that is."""
+
+    directory: JobDir
+    claim: Claim
+    channel: socket.socket
+    reader: frames.Reader
+    keeper: int
+    """Readable once the keeper of this process has ended."""
+
+
 class Session:
     """One command and the stream to whoever asked for it."""
 
-    def __init__(
-        self,
-        directory: JobDir,
-        claim: Claim,
-        channel: socket.socket,
-        reader: frames.Reader,
-        keeper: int,
-    ) -> None:
-        self._directory = directory
-        self._claim = claim
-        self._channel = channel
-        self._reader = reader
-        self._keeper = keeper
+    def __init__(self, asker: Asker) -> None:
+        self._directory, self._claim, self._channel, self._reader, self._keeper = asker
         self._selector = selectors.DefaultSelector()
         self._pid = 0
         self._status: Optional[int] = None

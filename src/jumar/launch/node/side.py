@@ -18,9 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Dict, Iterator, List, Optional
 
-from jumar.launch.jobdir.claims import Census, Claim
-from jumar.launch.jobdir.files import JobDir
-from jumar.launch.node.beside_session import is_kept
+from jumar.launch.jobdir.claims import Census
+from jumar.launch.node.beside_session import Asker, is_kept
 from jumar.launch.node.side_again import Meeting, private_folder
 from jumar.launch.node.side_programs import (
     NotInstalled,
@@ -56,19 +55,8 @@ class _Refused(Exception):
 class Side:
     """One endpoint, from the first wish to the end."""
 
-    def __init__(
-        self,
-        directory: JobDir,
-        claim: Claim,
-        channel: socket.socket,
-        reader: frames.Reader,
-        keeper: int,
-    ) -> None:
-        self._directory = directory
-        self._claim = claim
-        self._channel = channel
-        self._reader = reader
-        self._keeper = keeper
+    def __init__(self, asker: Asker) -> None:
+        self._directory, self._claim, self._channel, self._reader, self._keeper = asker
         self._is_over = False
         self._alone_since: Optional[float] = None
         """Since when there is no server."""

@@ -36,6 +36,16 @@ class _Parent(NamedTuple):
     has_pip: bool
 
 
+class _Wanted(NamedTuple):
+    """An environment to be made: where, from which interpreter, and with what."""
+
+    place: str
+    parent: _Parent
+    requirements: str
+    folder: str
+    environment: Dict[str, str]
+
+
 def provide(
     requirements: str, job: Job, folder: str, steps: Steps, environment: Dict[str, str]
 ) -> Dict[str, str]:
@@ -49,7 +59,7 @@ def provide(
     key = "\0".join((parent.python, parent.version, parent.prefix)).encode() + b"\0" + text
     place = os.path.join(job.env_cache, hashlib.sha256(key).hexdigest()[:32])
     if not os.path.exists(os.path.join(place, _MARK)):
-        _make(place, parent, requirements, folder, steps, environment)
+        _make(_Wanted(place, parent, requirements, folder, environment), steps)
     if job.device_kind == "npu":
         keep_mindspore(parent.packages, place)
     folders = [os.path.join(place, "bin"), environment.get("PATH", os.defpath)]
@@ -100,14 +110,8 @@ def _parent(command: Command, environment: Dict[str, str], folder: str) -> _Pare
     return _Parent(python, version, prefix, packages, has_pip)
 
 
-def _make(
-    place: str,
-    parent: _Parent,
-    requirements: str,
-    folder: str,
-    steps: Steps,
-    environment: Dict[str, str],
-) -> None:
+def _make(wanted: _Wanted, steps: Steps) -> None:
+    place, parent = wanted.place, wanted.parent
     os.makedirs(os.path.dirname(place), exist_ok=True)
     lock = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -119,7 +123,7 @@ def _make(
         # Scripts of an environment carry its path, so it is made in its place; the mark, written
         # last, is what makes it one.
         shutil.rmtree(place, ignore_errors=True)
-        _fill(place, parent, requirements, folder, steps, environment)
+        _fill(wanted, steps)
         aside = os.path.join(place, f"{_MARK}.new")
         with open(aside, "w", encoding="utf-8") as file:
             json.dump({"python": parent.python, "version": parent.version}, file)
@@ -128,14 +132,8 @@ def _make(
         os.close(lock)
 
 
-def _fill(
-    place: str,
-    parent: _Parent,
-    requirements: str,
-    folder: str,
-    steps: Steps,
-    environment: Dict[str, str],
-) -> None:
+def _fill(wanted: _Wanted, steps: Steps) -> None:
+    place, parent, requirements, folder, environment = wanted
     # Environments that uv makes have none.
     options = ["--without-pip"] if parent.has_pip else []
     venv = [parent.python, "-m", "venv", *options, place]

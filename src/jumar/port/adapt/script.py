@@ -4,7 +4,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from jumar.port.edits import apply
 from jumar.port.python import finding
 from jumar.port.records import (
     Change,
@@ -16,7 +15,7 @@ from jumar.port.records import (
     Severity,
     Words,
 )
-from jumar.port.source import Source, parse
+from jumar.port.source import Source, edited, parse
 from jumar.port.tree import TreeResult
 
 
@@ -112,7 +111,7 @@ class Script:
         self, extra: tuple[tuple[str, bytes], ...] = (), findings: tuple[Finding, ...] = ()
     ) -> Adapted:
         """The text with all edits applied, and what is left to do."""
-        text = apply(self.source.text, self._pieces)
+        text = edited(self.source.text, self._pieces)
         return Adapted(text, tuple(self._changes), findings, extra)
 
     def refused(self, code: str, why: Words, advice: Words, line: int = 1) -> Adapted:

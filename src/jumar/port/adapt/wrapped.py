@@ -8,8 +8,8 @@ import ast
 from collections.abc import Iterator
 
 from jumar.port.adapt.script import Script
-from jumar.port.edits import apply
 from jumar.port.records import Piece
+from jumar.port.source import edited
 
 _OF_EVERY_MODULE = frozenset(
     [
@@ -91,7 +91,7 @@ def _taken_out(script: Script, node: ast.Expr, call: ast.Call, model: str) -> st
     start, _ = script.span(node)
     spans = (script.span(place) for place in places)
     pieces = [Piece(first - start, last - start, f"{model}.module") for first, last in spans]
-    return apply(script.text_of(node), pieces)
+    return edited(script.text_of(node), pieces)
 
 
 def _guarded(script: Script, node: ast.Expr, text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket
+from markupsafe import Markup
 
 from jumar.port.catalogue import State
 from jumar.port.records import Change, Effort, FileResult, Severity, Words
@@ -136,8 +137,14 @@ def _templates() -> Environment:
         severities=_SEVERITIES,
         efforts=_EFFORTS,
         states=_STATES,
+        both=_both,
     )
     return environment
+
+
+def _both(en: str, zh: str) -> Markup:
+    """A sentence in both languages, of which the page shows one."""
+    return Markup('<span class="en">{}</span><span class="zh">{}</span>').format(en, zh)
 
 
 def _changed_files(report: Report) -> Iterator[_ChangedFile]:

@@ -1,19 +1,24 @@
-"""The verdict and the numbers at the top of every report, and the command that would prove the port."""
+"""What every report tells: the verdict and the numbers at its top, the findings grouped by decision, and the
+command that would prove the port.
+
+Whether to replace a package is one decision, however many files import it, requirement lists name it
+and documents install it. Places in tests are kept apart."""
 
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jumar.port.catalogue import SOURCE, Api, State, catalogue, nearest
 from jumar.port.options import Options
+from jumar.port.packages import of_distribution, package_of
 from jumar.port.patterns import lazy_pattern
-from jumar.port.records import FileResult, Finding, Severity
-from jumar.port.report.decisions import Decision, decisions, places
-from jumar.port.scan import FileKind
+from jumar.port.records import WHOLE_FILE, Effort, FileResult, Finding, Kind, Severity, Words
+from jumar.port.rules import titles
+from jumar.port.scan import FileKind, is_test
 from jumar.port.tree import TreeResult
 
 if TYPE_CHECKING:
@@ -21,7 +26,10 @@ if TYPE_CHECKING:
     from jumar.port.proof import Certificate
     from jumar.port.trial_report import TrialReport
 
-_ORDER = {Severity.WORK: 0, Severity.LIMIT: 1, Severity.INFO: 2}
+_ABOUT_ONE_API = lazy_pattern(r"JP(?:8\d\d|2\d\d)")
+"""Rules whose findings share their advice but are each about the API that they name."""
+_SEVERITIES = (Severity.WORK, Severity.LIMIT, Severity.INFO)
+_EFFORTS = (Effort.REWRITE, Effort.HOURS, Effort.MINUTES, Effort.NONE)
 _TRAINS = lazy_pattern(rb"\.backward\(|\bTrainer\(|\.fit\(")
 _BY_NAME = lazy_pattern(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
 _TEST = lazy_pattern(r"(^|/)(tests?/|test_|conftest)")
@@ -29,6 +37,43 @@ _FROM_ITS_FOLDER = lazy_pattern(rb"sys\.path\.(?:append|insert)\([^)\n]*[\"']\.\
 """A script that finds its packages by a path relative to the current folder."""
 _MOST_READ = 40
 _UNKNOWN = ("python", "YOUR_TRAINING_SCRIPT.py")
+
+
+class Place(NamedTuple):
+    """A finding and the file that it is in."""
+
+    path: str
+    finding: Finding
+    in_tests: bool
+
+
+class Decision(NamedTuple):
+    """One thing to decide, and every place that it concerns."""
+
+    title: Words
+    places: tuple[Place, ...]
+    """The most severe first, those in tests last."""
+
+    @property
+    def lead(self) -> Finding:
+        """The finding that speaks for all of them."""
+        return self.places[0].finding
+
+    @property
+    def severity(self) -> Severity:
+        """The greatest severity outside tests; in tests if there is no other place."""
+        return self.lead.severity
+
+    @property
+    def effort(self) -> Effort:
+        """The greatest effort of the places that are as severe as the decision."""
+        alike = {p.finding.effort for p in self.places if p.finding.severity is self.severity}
+        return min(alike, key=_EFFORTS.index)
+
+    @property
+    def in_tests(self) -> bool:
+        """Whether it only concerns tests."""
+        return all(place.in_tests for place in self.places)
 
 
 class Code(StrEnum):
@@ -124,7 +169,9 @@ class Report(NamedTuple):
     def findings(self) -> Iterator[tuple[str, Finding]]:
         """Every finding with its file, most severe first."""
         every = [(r.path, f) for r in self.results for f in r.findings]
-        yield from sorted(every, key=lambda pf: (_ORDER[pf[1].severity], pf[0], pf[1].line))
+        yield from sorted(
+            every, key=lambda pf: (_SEVERITIES.index(pf[1].severity), pf[0], pf[1].line)
+        )
 
     @property
     def verdict(self) -> Conclusion:
@@ -203,6 +250,61 @@ def _inventory(result: TreeResult) -> Iterator[ApiRow]:
         api = known.api(name)
         if api.state is not State.NEUTRAL:
             yield ApiRow(api, counts[name], *first[name])
+
+
+def places(results: Iterable[FileResult]) -> list[Place]:
+    """Every finding with its place."""
+    return [
+        Place(result.path, finding, in_tests)
+        for result in results
+        for in_tests in (is_test(result.path, result.imports),)
+        for finding in result.findings
+    ]
+
+
+def decisions(found: Iterable[Place]) -> list[Decision]:
+    """The findings grouped: the most severe first, then those with the most places."""
+    groups: dict[tuple[str, str], list[Place]] = {}
+    for place in found:
+        groups.setdefault(_key(place.finding), []).append(place)
+    made = [_decision(group) for group in groups.values()]
+    return sorted(made, key=_order)
+
+
+def _key(finding: Finding) -> tuple[str, str]:
+    package = _package(finding)
+    if package:
+        return "package", package
+    if _ABOUT_ONE_API.match(finding.code):
+        return "api", finding.subject
+    return "advice", finding.advice.en
+
+
+def _package(finding: Finding) -> str:
+    """The package that a finding is about, whether it is imported, required or installed."""
+    subject = finding.subject.partition(":")[0]
+    known = of_distribution(subject)
+    if known is None and finding.kind is Kind.PACKAGE:
+        known = package_of(subject)
+    return known.module.partition(".")[0] if known is not None else ""
+
+
+def _decision(group: list[Place]) -> Decision:
+    group.sort(key=lambda p: (p.in_tests, _SEVERITIES.index(p.finding.severity), p.path))
+    package = _package(group[0].finding)
+    subjects = {place.finding.subject for place in group}
+    if package:
+        return Decision(Words(package, package), tuple(group))
+    if len(subjects) == 1 and WHOLE_FILE not in subjects:
+        only = subjects.pop()
+        return Decision(Words(only, only), tuple(group))
+    code = group[0].finding.code
+    return Decision(titles().get(code, Words(code, code)), tuple(group))
+
+
+def _order(decision: Decision) -> tuple[bool, int, int, str]:
+    rank = _SEVERITIES.index(decision.severity)
+    return decision.in_tests, rank, -len(decision.places), decision.title.en
 
 
 def _proving(again: Sequence[str], root: Path, paths: Sequence[str]) -> str:

@@ -5,11 +5,12 @@ port. Only if the value can be repeated; others are ported in place (JP101)."""
 
 import ast
 
-from jumar.port import edits, literals
+from jumar.port import literals
 from jumar.port.context import PythonFile
 from jumar.port.device_keys import is_map_location
 from jumar.port.records import Piece, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.source import edited
 
 
 def check(node: ast.AST, file: PythonFile) -> Outcomes:
@@ -44,7 +45,7 @@ def _with_npus(node: ast.Dict, file: PythonFile) -> str:
         named = file.text(key).replace("cuda", "npu")
         end = file.span(value)[1] - start
         added.append(Piece(end, end, f", {named}: {file.text(value)}"))
-    return edits.apply(file.text(node), added)
+    return edited(file.text(node), added)
 
 
 RULE = Rule(

@@ -10,13 +10,13 @@ stay, and so do those of what only CUDA has."""
 import ast
 from typing import NamedTuple
 
-from jumar.port import edits
 from jumar.port.context import PythonFile
 from jumar.port.npu_api import ON_ACCELERATOR, SAME_NAME
 from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
+from jumar.port.source import edited
 
 _AMP = {"amp.autocast": "autocast", "amp.GradScaler": "amp.GradScaler"}
 _TARGET = lazy_pattern(r"(?:\w+\.)*?torch\.cuda\.(?P<member>\w+(?:\.\w+)?)")
@@ -126,7 +126,7 @@ def _on_accelerator(found: Mock, neutral: str, file: PythonFile) -> Outcomes:
     whole, joint = place
     start, end = file.span(whole)
     moved = [Piece(p.start - start, p.end - start, p.text) for p in pieces]
-    second = edits.apply(file.source.text[start:end], moved)
+    second = edited(file.source.text[start:end], moved)
     if not file.source.text[end:].lstrip(", \t\r\n;@").startswith(second):
         # The first one is written again, so that no other rule changes it.
         text = f"{file.source.text[start:end]}{joint}{second}"

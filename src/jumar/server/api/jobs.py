@@ -21,6 +21,9 @@ router = APIRouter(tags=["jobs"])
 MOST_ROWS = 500
 # What a row's number can be in any database.
 MOST_NUMBER = (1 << 63) - 1
+Seen = Annotated[
+    int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
+]
 SubmitKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=128)]
 WantedEngine = Annotated[
     str | None,

@@ -22,7 +22,7 @@ from jumar.errors import NotFound
 from jumar.jobs.rows import JobRow
 from jumar.launch.ranks.environment import is_secret
 from jumar.server.api.alerts import kept_alerts, not_finite
-from jumar.server.api.jobs import MOST_NUMBER
+from jumar.server.api.jobs import MOST_NUMBER, Seen
 from jumar.server.api.metric_files import Source, sources
 from jumar.server.edge.auth import SeenJob
 from jumar.server.edge.quick import number_in, plain_query, quick_route
@@ -141,9 +141,7 @@ router = APIRouter(tags=["jobs"], route_class=quick_route(_at_once))
 async def metrics(
     opened: SeenJob,
     site: SiteOf,
-    seen: Annotated[
-        int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
-    ] = None,
+    seen: Seen = None,
     points: Annotated[
         int,
         Query(

@@ -8,8 +8,9 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from jumar.hub.names import OID, Kind, check_path
+from jumar.hub.names import OID, check_path
 from jumar.hub.reading import MAIN
+from jumar.server.api.repos import WritableRepo
 from jumar.server.edge.auth import Member
 from jumar.server.edge.exchange import Body, answer, too_large
 from jumar.server.edge.requests import in_blocks, whole_number
@@ -53,13 +54,10 @@ class NewCommit(Body):
     response_model=list[str],
     summary="Which files have to be sent?",
 )
-async def missing(
-    site: SiteOf, user: Member, kind: Kind, owner: str, name: str, wanted: Wanted
-) -> Response:
+async def missing(site: SiteOf, user: Member, repo: WritableRepo, wanted: Wanted) -> Response:
     """Those of these objects whose bytes the server needs."""
 
     def look() -> list[str]:
-        repo = site.hub.repositories.writable(user, kind, owner, name)
         here = site.hub.objects.offer(user, repo, wanted.objects)
         left = {oid: size for oid, size in wanted.objects.items() if oid not in here}
         site.hub.repositories.check_room(repo, sum(left.values()))
@@ -75,11 +73,8 @@ async def missing(
     summary="Send a file",
     openapi_extra=_BODY,
 )
-async def send(
-    request: Request, site: SiteOf, user: Member, kind: Kind, owner: str, name: str
-) -> Response:
+async def send(request: Request, site: SiteOf, user: Member, repo: WritableRepo) -> Response:
     """The bytes of one file; the answer is what a commit calls it by."""
-    repo = await run_in_threadpool(site.hub.repositories.writable, user, kind, owner, name)
     most = site.hub.repositories.limits.object_bytes
     size = whole_number(request.headers.get("content-length", ""), most=most)
     if size is None:
@@ -99,13 +94,10 @@ async def send(
     response_model=CommitRecord,
     summary="Commit files",
 )
-async def commit(
-    site: SiteOf, user: Member, kind: Kind, owner: str, name: str, wanted: NewCommit
-) -> Response:
+async def commit(site: SiteOf, user: Member, repo: WritableRepo, wanted: NewCommit) -> Response:
     """Files that were sent before, under their paths. Those that are the same already change nothing."""
 
     def make() -> str:
-        repo = site.hub.repositories.writable(user, kind, owner, name)
         for path in (*wanted.files, *wanted.deleted):
             check_path(path)
         message = wanted.message or f"Upload {len(wanted.files)} files"

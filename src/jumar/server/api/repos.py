@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -33,6 +33,19 @@ class RepoChange(Body):
     """What can be changed of a repository."""
 
     private: bool
+
+
+def _readable(site: SiteOf, user: Member, kind: Kind, owner: str, name: str) -> RepoRecord:
+    return site.hub.repositories.readable(user, kind, owner, name)
+
+
+def _writable(site: SiteOf, user: Member, kind: Kind, owner: str, name: str) -> RepoRecord:
+    return site.hub.repositories.writable(user, kind, owner, name)
+
+
+ReadableRepo = Annotated[RepoRecord, Depends(_readable)]
+"""The repository that a path names, of those that I may read; any other does not exist."""
+WritableRepo = Annotated[RepoRecord, Depends(_writable)]
 
 
 def search_repos(
@@ -89,40 +102,26 @@ async def collect(site: SiteOf, _admin: Admin) -> Response:
 
 
 @router.get("/{kind}/{owner}/{name}", response_model=RepoRecord, summary="Show a repository")
-async def show_repo(
-    request: Request, site: SiteOf, user: Member, kind: Kind, owner: str, name: str
-) -> Response:
+async def show_repo(request: Request, site: SiteOf, repo: ReadableRepo) -> Response:
     """One that I may read; any other does not exist."""
-    repo = await run_in_threadpool(site.hub.repositories.readable, user, kind, owner, name)
     return answer(with_address(request, site, repo))
 
 
 @router.patch("/{kind}/{owner}/{name}", response_model=RepoRecord, summary="Change a repository")
 async def change_repo(
-    request: Request,
-    site: SiteOf,
-    user: Member,
-    kind: Kind,
-    owner: str,
-    name: str,
-    wanted: RepoChange,
+    request: Request, site: SiteOf, repo: WritableRepo, wanted: RepoChange
 ) -> Response:
     """Show it to everybody, or to its owner only."""
 
     def change() -> RepoRecord:
-        repositories = site.hub.repositories
-        repositories.set_private(repositories.writable(user, kind, owner, name), wanted.private)
-        return repositories.get(kind, owner, name)
+        site.hub.repositories.set_private(repo, wanted.private)
+        return site.hub.repositories.get(repo.kind, repo.owner, repo.name)
 
     return answer(with_address(request, site, await run_in_threadpool(change)))
 
 
 @router.delete("/{kind}/{owner}/{name}", status_code=204, summary="Delete a repository")
-async def delete_repo(site: SiteOf, user: Member, kind: Kind, owner: str, name: str) -> Response:
+async def delete_repo(site: SiteOf, repo: WritableRepo) -> Response:
     """With all its branches and history; there is no way back."""
-
-    def remove() -> None:
-        site.hub.repositories.delete(site.hub.repositories.writable(user, kind, owner, name))
-
-    await run_in_threadpool(remove)
+    await run_in_threadpool(site.hub.repositories.delete, repo)
     return Response(status_code=204)

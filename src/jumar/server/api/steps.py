@@ -2,14 +2,13 @@
 
 import re
 from contextlib import closing
-from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from jumar.errors import NotFound
-from jumar.server.api.jobs import MOST_NUMBER
+from jumar.server.api.jobs import Seen
 from jumar.server.edge.auth import SeenJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.site import Site, SiteOf
@@ -51,9 +50,7 @@ def step_times(site: Site, job: str) -> StepTimes:
 async def steps(
     opened: SeenJob,
     site: SiteOf,
-    seen: Annotated[
-        int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
-    ] = None,
+    seen: Seen = None,
 ) -> Response:
     """Milliseconds from an optimizer's step to the next backward pass, where each rank works alone: a row
     per rank, a column per moment. With `seen`, 204 when nothing is new."""

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from jumar.jobs.rows import JobRow
 from jumar.jobs.sampling import Sampler
-from jumar.server.api.jobs import MOST_NUMBER
+from jumar.server.api.jobs import MOST_NUMBER, Seen
 from jumar.server.edge.auth import Member, SeenJob
 from jumar.server.edge.exchange import answer
 from jumar.server.edge.quick import number_in, plain_query, quick_route
@@ -40,9 +40,7 @@ router = APIRouter(tags=["usage"], route_class=quick_route(_at_once))
 async def job_usage(
     opened: SeenJob,
     site: SiteOf,
-    seen: Annotated[
-        int | None, Query(ge=0, le=MOST_NUMBER, description="`revision` of the answer before")
-    ] = None,
+    seen: Seen = None,
 ) -> Response:
     """CPU, memory and the cards of a job, while it runs and afterwards. With `seen`, 204 when nothing
     is new."""

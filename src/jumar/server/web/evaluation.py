@@ -4,10 +4,11 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlencode
 
 from anyio import to_thread
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -15,10 +16,9 @@ from jumar.errors import BadInput
 from jumar.server.api.evaluation import Jobs, Project, chosen, evaluate
 from jumar.server.api.metrics import READING
 from jumar.server.edge.auth import Member
-from jumar.server.edge.site import Site, SiteOf
+from jumar.server.edge.site import SiteOf
 from jumar.server.web.render import render
 from jumar.spec.metrics import EvaluatedRun
-from jumar.spec.people import UserRecord
 from jumar.spec.records import JobRecord
 from jumar.track.evaluation import Range, order_of, range_of, varying
 
@@ -38,25 +38,41 @@ class _Shown:
     """In which the runs differ."""
     metrics: list[str]
     is_complete: bool
+    project: str
+    by: str
 
 
-@router.get("")
-async def evaluation_page(
+async def _look(
     request: Request,
     site: SiteOf,
     user: Member,
     job: Jobs = [],  # noqa: B006  FastAPI copies it
     project: Project = "",
     by: str = "",
-) -> Response:
+) -> _Shown:
+    ranges = _ranges(request.query_params)
+    records = await run_in_threadpool(chosen, site, user, job, project)
+    found = await to_thread.run_sync(evaluate, site, records, limiter=READING)
+    runs = [run for run in found.runs if all(one.has(run.parameters) for one in ranges)]
+    metrics = list(dict.fromkeys(one.name for run in found.runs for one in run.metrics))
+    if by:
+        runs.sort(key=lambda run: order_of(by, _best(run, by)))
+    parameters = varying([run.parameters for run in found.runs])
+    return _Shown(records, runs, parameters, metrics, found.is_complete, project, by)
+
+
+_Asked = Annotated[_Shown, Depends(_look)]
+
+
+@router.get("")
+async def evaluation_page(request: Request, user: Member, shown: _Asked) -> Response:
     """The table, with ranges to narrow it, and the curves."""
-    shown = await _look(request, site, user, job, project, by)
     query = request.query_params
     values = {
         "shown": shown,
         "jobs": shown.records,
-        "project": project,
-        "by": by,
+        "project": shown.project,
+        "by": shown.by,
         "ranges": [
             (name, query.get(_LOW + name, ""), query.get(_HIGH + name, ""))
             for name in shown.parameters
@@ -69,32 +85,10 @@ async def evaluation_page(
 
 
 @router.get("/report.csv")
-async def report(
-    request: Request,
-    site: SiteOf,
-    user: Member,
-    job: Jobs = [],  # noqa: B006  FastAPI copies it
-    project: Project = "",
-    by: str = "",
-) -> Response:
+async def report(shown: _Asked) -> Response:
     """The same table as a file: one line per run and metric."""
-    shown = await _look(request, site, user, job, project, by)
     headers = {"Content-Disposition": 'attachment; filename="report.csv"'}
     return Response(_csv(shown), headers=headers, media_type="text/csv; charset=utf-8")
-
-
-async def _look(
-    request: Request, site: Site, user: UserRecord, job: list[str], project: str, by: str
-) -> _Shown:
-    ranges = _ranges(request.query_params)
-    records = await run_in_threadpool(chosen, site, user, job, project)
-    found = await to_thread.run_sync(evaluate, site, records, limiter=READING)
-    runs = [run for run in found.runs if all(one.has(run.parameters) for one in ranges)]
-    metrics = list(dict.fromkeys(one.name for run in found.runs for one in run.metrics))
-    if by:
-        runs.sort(key=lambda run: order_of(by, _best(run, by)))
-    parameters = varying([run.parameters for run in found.runs])
-    return _Shown(records, runs, parameters, metrics, found.is_complete)
 
 
 def _best(run: EvaluatedRun, metric: str) -> float | None:

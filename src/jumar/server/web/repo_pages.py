@@ -14,11 +14,11 @@ from starlette.responses import FileResponse, RedirectResponse, Response, Stream
 
 from jumar.errors import JumarError
 from jumar.hub import card, reading
-from jumar.hub.names import KINDS, Kind, check_path, kind_of
+from jumar.hub.names import KINDS, check_path, kind_of
 from jumar.hub.previews import Preview, preview
 from jumar.hub.reading import Commit, Entry
 from jumar.hub.zipped import zipped
-from jumar.server.api.repos import search_repos, with_address
+from jumar.server.api.repos import ReadableRepo, search_repos, with_address
 from jumar.server.edge.auth import Member
 from jumar.server.edge.site import Site, SiteOf
 from jumar.server.web.readme import render_readme
@@ -31,6 +31,8 @@ _README_BYTES = 256 << 10
 _SHOWN_BYTES = 128 << 10
 _MOST_ENTRIES = 1000
 _BLOCK_BYTES = 1 << 20
+_Revision = Annotated[str, Query(max_length=200)]
+_Path = Annotated[str, Query(max_length=4096)]
 # A browser must not take what anybody pushed for a page of ours.
 _SANDBOXED = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 
@@ -96,19 +98,12 @@ async def repo_page(
     request: Request,
     site: SiteOf,
     user: Member,
-    kind: Kind,
-    owner: str,
-    name: str,
-    revision: Annotated[str, Query(max_length=200)] = reading.MAIN,
-    path: Annotated[str, Query(max_length=4096)] = "",
+    repo: ReadableRepo,
+    revision: _Revision = reading.MAIN,
+    path: _Path = "",
 ) -> Response:
     """README and files of a repository, or one of its folders or files."""
-
-    def look() -> tuple[RepoRecord, Look | None]:
-        repo = site.hub.repositories.readable(user, kind, owner, name)
-        return repo, _look(site, repo, revision, path)
-
-    repo, shown = await run_in_threadpool(look)
+    shown = await run_in_threadpool(_look, site, repo, revision, path)
     base = f"/repos/{repo.kind}/{repo.owner}/{repo.name}?revision={quote(revision, safe='')}"
     values = {
         "repo": with_address(request, site, repo),
@@ -131,17 +126,13 @@ async def repo_page(
 async def download(
     request: Request,
     site: SiteOf,
-    user: Member,
-    kind: Kind,
-    owner: str,
-    name: str,
-    path: Annotated[str, Query(max_length=4096)],
-    revision: Annotated[str, Query(max_length=200)] = reading.MAIN,
+    repo: ReadableRepo,
+    path: _Path,
+    revision: _Revision = reading.MAIN,
 ) -> Response:
     """One file, to be saved: a browser must not show what anybody pushed as a page of ours."""
 
     def find() -> Response:
-        repo = site.hub.repositories.readable(user, kind, owner, name)
         folder = site.hub.repositories.folder(repo)
         entry = reading.entry_at(folder, reading.commit_of(folder, revision), path)
         shown = quote(path.rpartition("/")[2], safe="")
@@ -175,17 +166,13 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 @router.get("/{kind}/{owner}/{name}/folder")
 async def download_folder(
     site: SiteOf,
-    user: Member,
-    kind: Kind,
-    owner: str,
-    name: str,
-    path: Annotated[str, Query(max_length=4096)] = "",
-    revision: Annotated[str, Query(max_length=200)] = reading.MAIN,
+    repo: ReadableRepo,
+    path: _Path = "",
+    revision: _Revision = reading.MAIN,
 ) -> Response:
     """A folder, or all of the repository, as one zip file."""
 
     def find() -> Response:
-        repo = site.hub.repositories.readable(user, kind, owner, name)
         folder = site.hub.repositories.folder(repo)
         if path:
             check_path(path)

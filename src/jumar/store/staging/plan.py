@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jumar.errors import BadInput
-from jumar.store.credentials import StoreConfig, config_of
-from jumar.store.private import read_private
+from jumar.store.credentials import StoreConfig, config_of, read_private
 from jumar.store.users import UserStores
 
 

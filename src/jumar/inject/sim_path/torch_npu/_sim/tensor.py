@@ -10,13 +10,13 @@ it reaches Python; `autograd` does that, and `memory` knows the device of every 
 
 import functools
 import threading
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+import types
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
 import torch
 
 from torch_npu._sim import card, memory, memory_formats, refuse
 from torch_npu._sim.place import SETTINGS, WRAPPED
-from torch_npu._sim.profiles import PLAIN, TAGGED, scan_call
 from torch_npu._sim.record import RECORD
 from torch_npu._sim.watch import WATCH
 
@@ -27,6 +27,26 @@ _graph_task = torch._C._current_graph_task_id
 _transform_level = torch._C._functorch.maybe_current_level
 _HostGenerator = torch._C.Generator
 _CHECKS = SETTINGS.checks
+
+TAGGED: Set[type] = set()
+"""The classes of device tensors."""
+PLAIN: FrozenSet[type] = frozenset((Tensor, Parameter))
+_VALUES = frozenset(
+    (
+        *(int, bool, str, type(None), type(Ellipsis)),
+        *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+    )
+)
+_LISTS = frozenset((list, tuple, torch.Size))
+_INDEXING = frozenset((Tensor.__getitem__, Tensor.__setitem__))
+# The operators on lists of tensors, as optimizers use them; all lists have the sizes of the first.
+_ON_LISTS = frozenset(getattr(torch, name) for name in dir(torch) if name.startswith("_foreach_"))
+_SPECIAL = _ON_LISTS | _INDEXING
+_shape_of: Any = Tensor.shape.__get__
+_dtype_of: Any = Tensor.dtype.__get__
+_stride_of: Any = Tensor.stride
+# Functions skip work for these.
+_SPECIAL_NUMBERS = frozenset((0.0, 1.0))
 
 Handler = Callable[[Any, Tuple[Any, ...], Dict[str, Any]], Any]
 HANDLERS: Dict[Any, Handler] = {}
@@ -174,6 +194,82 @@ def _check_strangers(cls: Any, func: Any, strangers: List[Any]) -> None:
             return
 
 
+def _scan(args: Any, cls: Any, call: List[Any], strangers: List[Any]) -> bool:
+    """Add the signature of `args` to `call`, and tensors that are not on the device of `cls` to
+    `strangers`; false if there is something whose effect is not known."""
+    known = True
+    for arg in args:
+        kind = type(arg)
+        if kind is cls or kind in PLAIN or kind in TAGGED:
+            if kind is not cls:
+                strangers.append(arg)
+                call.append(kind)
+            try:
+                call += (_dtype_of(arg), _shape_of(arg), _stride_of(arg), arg.requires_grad)
+            except (RuntimeError, NotImplementedError):  # sparse and nested ones have no strides
+                known = False
+        elif kind in _VALUES:
+            call += (kind, arg)
+        elif kind is float:
+            call.append(arg if arg in _SPECIAL_NUMBERS else float)
+        elif kind in _LISTS:
+            call.append(len(arg))
+            known = _scan(arg, cls, call, strangers) and known
+        elif kind is slice:
+            known = _scan((arg.start, arg.stop, arg.step), cls, call, strangers) and known
+        else:
+            known = known and kind is torch.Generator
+    return known
+
+
+def _signature(
+    func: Any, args: Tuple[Any, ...], kwargs: Any, cls: Any, strangers: List[Any]
+) -> Tuple[List[Any], bool]:
+    """The signature of a call, and whether it says everything."""
+    call: List[Any] = [func]
+    if func in _SPECIAL:
+        if func in _ON_LISTS:
+            known = _scan_lists(args, cls, call, strangers)
+        else:
+            self, index, *rest = args
+            parts = index if type(index) is tuple else (index,)
+            known = _scan((self, *map(_loosened, parts), *rest), cls, call, strangers)
+    else:
+        if type(func) is types.FunctionType and len(args) > 2:
+            # Attention written in Python asks whether its inputs are the same object.
+            call += (args[0] is args[1], args[1] is args[2])
+        known = _scan(args, cls, call, strangers)
+    if kwargs:
+        call += kwargs
+        known = _scan(kwargs.values(), cls, call, strangers) and known
+    return call, known
+
+
+def _scan_lists(args: Any, cls: Any, call: List[Any], strangers: List[Any]) -> bool:
+    known = True
+    for arg in args:
+        if type(arg) in _LISTS and set(map(type, arg)) == {cls}:
+            call.append(len(arg))
+            call.append(_dtype_of(arg[0]))
+            if arg is args[0]:
+                call += map(_shape_of, arg)
+        else:
+            known = _scan((arg,), cls, call, strangers) and known
+    return known
+
+
+def _loosened(part: Any) -> Any:
+    """Which row is picked does not matter, and changes with every step; an int gets its kind's name.
+
+    A slice from the start may be the whole, for which nothing is run."""
+    kind = type(part)
+    if kind is int:
+        return "int"
+    if kind is slice and part.start:
+        return ("start", "stop" if part.stop is not None else None, part.step)
+    return part
+
+
 def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     """Run a function on device tensors: check, run, and give the results their device."""
     RUNNING.cls = cls
@@ -183,7 +279,7 @@ def compute(cls: Any, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) 
             return _tag_result(run(*args, **kwargs), cls, args, kwargs)
         RECORD.calls += 1
         strangers: List[Any] = []
-        call, known = scan_call(func, args, kwargs, cls, strangers)
+        call, known = _signature(func, args, kwargs, cls, strangers)
         if kwargs:
             if "memory_format" in kwargs:
                 memory_formats.check_call(func, args, kwargs)

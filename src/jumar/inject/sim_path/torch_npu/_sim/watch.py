@@ -1,24 +1,39 @@
-"""Inspects the operators below torch's functions: for refusals, memory and the report.
+"""Decides when the operators below torch's functions are looked at, which `looking` does.
 
-This costs several microseconds per operator, so it is done only while there is something new: calls
+That costs several microseconds per operator, so it is done only while there is something new: calls
 and backward passes that are known to do the same as before are replayed from their profile, which
-gives the same figures. Most of a long training loop runs without it. JUMAR_SIM_WATCH=all inspects
-everything."""
+gives the same figures. Most of a long training loop runs without it. JUMAR_SIM_WATCH=all looks at
+everything.
 
+Calls with one signature, which is everything that decides which operators a call runs and what memory it
+uses, do the same. Values of numbers with a fraction are left out of it, because learning rates and the like
+change with every step. A profile is replayed once three watched runs in a row were equal: the first two may
+differ from the rest in the same way, as those of DDP do, which replaces its buffers after its first step."""
+
+import itertools
 import threading
+from collections import Counter
 from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from torch_npu._sim import dtypes, memory, profiles, refuse
+from torch_npu._sim import memory
 from torch_npu._sim.graph import Graph, next_number, saved_since
+from torch_npu._sim.looking import Watcher
 from torch_npu._sim.place import SETTINGS, WRAPPED
-from torch_npu._sim.profiles import Profile, Profiles, Run
 from torch_npu._sim.record import RECORD
 
 _Tensor = torch.Tensor
 _without_functions = torch._C.DisableTorchFunctionSubclass
+_MOST = 20_000
+_EQUAL_RUNS = 3
+_numbers = itertools.count(1)
+_COMPLEX = frozenset((torch.complex32, torch.complex64, torch.complex128))
+_grad_enabled = torch.is_grad_enabled
+_inference_enabled = torch.is_inference_mode_enabled
+_modes = torch._C._len_torch_dispatch_stack
+_transform_level = torch._C._functorch.maybe_current_level
+_any_autocast = torch._C._is_any_autocast_enabled
 
 
 _OWNERS = (torch, torch.Tensor, torch.linalg, torch.nn.functional)
@@ -40,87 +55,102 @@ _OTHER_GRADIENT = _functions("prod", "ormqr")
 _SPECIAL = _OTHER_RESULT | _NORMS | _OTHER_GRADIENT
 
 
-class _Operator(NamedTuple):
-    name: str
-    missing: bool
-    kernel: Optional[dtypes.Kernel]
-    is_composite: bool
-
-
-_operators: Dict[Any, _Operator] = {}
-
-
-def _describe(function: Any) -> _Operator:
-    name, _, overload = function._schema.name.partition("::")[2], "", function._overloadname
-    full = name if overload in ("default", "") else f"{name}.{overload}"
-    full = SETTINGS.operators.host_only.get(full, full)
-    table = SETTINGS.operators.without_kernel
-    functional = full.replace(name, name.rstrip("_"), 1) if not name.startswith("__") else full
-    operator = _Operator(
-        name=full,
-        missing=full in table or functional in table,
-        # Which dtypes collectives take is a question of its own, see `hccl`.
-        kernel=dtypes.kernel_of(full) if function.namespace == "aten" else None,
-        is_composite=function._can_decompose(),
-    )
-    _operators[function] = operator
-    return operator
-
-
-def _dispatch_keys() -> Tuple[Any, Any]:
-    return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
-
-
 def _has_other_result(call: List[Any]) -> bool:
     return call[0] in _OTHER_RESULT or (call[0] in _NORMS and "nuc" in call)
 
 
-class Watcher(TorchDispatchMode):
-    """Sees every operator that runs while it is on."""
+def _state() -> Any:
+    """What else decides it: the modes of torch; None if some are on that may do anything."""
+    if _modes() or _transform_level() is not None:
+        return None
+    grad = _grad_enabled(), _inference_enabled()
+    if not _any_autocast():
+        return grad
+    return (
+        grad,
+        torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu"),
+        torch.is_autocast_enabled("npu") and torch.get_autocast_dtype("npu"),
+        torch.is_autocast_cache_enabled(),
+    )
 
-    supports_higher_order_operators = True
 
-    def __init__(self, index: int) -> None:
-        super().__init__()
-        self.index = index
-        self.trace: List[Any] = []
-        # Torch passes composite operators here, which must then run as they would have.
-        self.keys = _dispatch_keys() if torch.is_inference_mode_enabled() else None
+class Run(NamedTuple):
+    """One watched run."""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if isinstance(func, torch._ops.HigherOrderOperator):
-            return func(*args, **(kwargs or {}))
-        operator = _operators.get(func) or _describe(func)
-        with _without_functions():
-            if operator.missing:
-                refuse.missing_operator(operator.name)
-            elif operator.kernel is not None:
-                dtypes.check(operator.name, operator.kernel, args)
-            result = self._run(operator, func, args, kwargs or {})
-            if not operator.name.startswith("_record_function"):
-                RECORD.operators[operator.name] += 1
-                self.trace.append(operator.name)
-            self._look(result)
-        return result
+    trace: List[Any]
+    """Names of operators and dtypes of their results, in order."""
+    peak: int
+    """The most bytes held at once, above those at the start."""
+    held: int
+    """How many more bytes were held at the end than at the start."""
+    allocations: int
 
-    def _run(self, operator: _Operator, func: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
-        if self.keys is None or not operator.is_composite:
-            return func(*args, **kwargs)
-        with torch._C._ForceDispatchKeyGuard(*self.keys):
-            return func(*args, **kwargs)
 
-    def _look(self, result: Any) -> None:
-        if isinstance(result, _Tensor):
-            dtype = result.dtype
-            RECORD.dtypes[str(dtype)] += 1
-            self.trace.append(dtype)
-            if result.device.type != "meta":
-                memory.hold(result, self.index)
-        elif isinstance(result, (list, tuple)):
-            for item in result:
-                self._look(item)
+class Profile:
+    """What is known about a call or a pass."""
+
+    __slots__ = ("equal", "is_replayable", "is_steady", "keeps", "number", "peak", "run", "times")
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
+        self.run: Optional[Run] = None
+        self.equal = 0
+        """How many of the last runs were equal."""
+        self.is_steady = False
+        self.is_replayable = True
+        self.keeps = False
+        """Whether the graph of autograd keeps memory that is not a result."""
+        self.peak = 0
+        self.times = 0
+        """How often it was replayed and not counted yet."""
+
+    def learn(self, run: Run, *, may_replay: bool) -> None:
+        """Take in a watched run; one that must not be replayed keeps all later ones watched."""
+        self.is_replayable = self.is_replayable and may_replay
+        self.equal = self.equal + 1 if run == self.run else 1
+        self.is_steady = self.is_replayable and self.equal >= _EQUAL_RUNS
+        self.run = run
+        self.peak = run.peak
+
+    def close(self) -> None:
+        """Watch it from now on."""
+        self.is_steady = self.is_replayable = False
+        self.count()
+
+    def count(self) -> None:
+        """Count the operators of the runs that were replayed."""
+        if not self.times or self.run is None:
+            return
+        for item, count in Counter(self.run.trace).items():
+            if isinstance(item, torch.dtype):
+                RECORD.dtypes[str(item)] += count * self.times
+            else:
+                RECORD.operators[item] += count * self.times
+        self.times = 0
+
+
+class Profiles:
+    """All of one kind, by signature."""
+
+    def __init__(self) -> None:
+        self._known: Dict[Any, Profile] = {}
+
+    def of(self, key: Any) -> Profile:
+        """The profile of a signature, a new one if there is none."""
+        profile = self._known.get(key)
+        if profile is None:
+            if len(self._known) >= _MOST:
+                self.count()
+                self._known.clear()
+            profile = self._known[key] = Profile()
+            # With complex numbers: whether a conjugation is still to be done does not show.
+            profile.is_replayable = _COMPLEX.isdisjoint(key)
+        return profile
+
+    def count(self) -> None:
+        """Count what was replayed."""
+        for profile in self._known.values():
+            profile.count()
 
 
 class _Inside(threading.local):
@@ -219,7 +249,7 @@ class Watch:
 
     def _find(self, call: List[Any]) -> Optional[Profile]:
         """The profile of a call, None while modes are on that may do anything."""
-        state = profiles.state()
+        state = _state()
         if state is None:
             return None
         call.append(state)

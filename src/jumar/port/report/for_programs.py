@@ -1,21 +1,26 @@
-"""The report as JSON: stable names, one object per finding and one per decision."""
+"""The report for programs: as JSON (stable names, one object per finding and one per decision), and as SARIF
+2.1.0, which code review and editors show next to the source."""
 
 import json
 import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from jumar.port.catalogue import State
 from jumar.port.records import Change, Finding, Severity
 from jumar.port.report.summary import Report
+from jumar.port.rules import titles
 
 if TYPE_CHECKING:
     from jumar.port.proof import Certificate
 
 FORMAT = 1
+_LEVELS = {Severity.WORK: "error", Severity.LIMIT: "warning", Severity.INFO: "note"}
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def render(report: Report) -> str:
+def as_json(report: Report) -> str:
     """The whole report as one JSON document."""
     return json.dumps(document(report), ensure_ascii=False, indent=1)
 
@@ -50,7 +55,7 @@ def document(report: Report) -> dict[str, Any]:
                 "path": result.path,
                 "changed": result.ported is not None,
                 "changes": [_change(c) for c in result.changes],
-                "findings": [finding(f) for f in result.findings],
+                "findings": [_finding(f) for f in result.findings],
             }
             for result in report.results
             if result.changes or result.findings
@@ -117,7 +122,7 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def finding(found: Finding) -> dict[str, Any]:
+def _finding(found: Finding) -> dict[str, Any]:
     """One finding as plain data."""
     return {
         "code": found.code,
@@ -131,4 +136,49 @@ def finding(found: Finding) -> dict[str, Any]:
         "source": found.source,
         "why": found.why._asdict(),
         "advice": found.advice._asdict(),
+    }
+
+
+def as_sarif(report: Report) -> str:
+    """The findings as one SARIF run."""
+    findings = list(report.findings())
+    seen: list[dict[str, Any]] = []
+    if report.proof is not None or report.trial is not None:
+        from jumar.port.report.evidence_sarif import evidence
+
+        seen += evidence(report)
+    codes = sorted({f.code for _, f in findings} | {result["ruleId"] for result in seen})
+    known = titles()
+    rules = [
+        {"id": code, "shortDescription": {"text": known[code].en if code in known else code}}
+        for code in codes
+    ]
+    run = {
+        "tool": {"driver": {"name": "jumar port", "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "properties": {"verdict": report.verdict.code, "summary": report.verdict.en},
+        "results": [_sarif_result(path, found, codes.index(found.code)) for path, found in findings]
+        + [{**result, "ruleIndex": codes.index(result["ruleId"])} for result in seen],
+    }
+    return json.dumps({"version": "2.1.0", "$schema": _SCHEMA, "runs": [run]}, indent=1)
+
+
+def _sarif_result(path: str, found: Finding, rule_index: int) -> dict[str, Any]:
+    return {
+        "ruleId": found.code,
+        "ruleIndex": rule_index,
+        "level": _LEVELS[found.severity],
+        "message": {"text": f"{found.why.en} What to do: {found.advice.en}"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": quote(path)},
+                    "region": {
+                        "startLine": found.line,
+                        "startColumn": found.column,
+                        "endLine": found.end_line,
+                    },
+                }
+            }
+        ],
     }
