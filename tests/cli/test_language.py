@@ -28,6 +28,7 @@ from jumar.words.reasons import catalogue, value_name
 
 CHINESE = catalogue("zh")["terminal"]
 # The same in every language.
+TABLES = ("print_table", "print_records")
 NAMES = {"ID": "ID", "RANK": "rank", "CANN": "CANN", "id": "ID"}
 
 
@@ -53,9 +54,9 @@ def _texts() -> Iterator[tuple[str, str]]:
                 found = [node.args[0].value]
             elif node.func.id == "count_text":
                 found = [cast("ast.Constant", one).value for one in node.args[1:]]
-            elif node.func.id == "print_table" and isinstance(node.args[0], ast.Tuple):
+            elif node.func.id in TABLES and isinstance(node.args[0], ast.Tuple):
                 found = [one.value for one in node.args[0].elts if isinstance(one, ast.Constant)]
-            elif node.func.id == "print_table" and isinstance(node.args[0], ast.Name):
+            elif node.func.id in TABLES and isinstance(node.args[0], ast.Name):
                 found = list(getattr(module, node.args[0].id, ()))
             else:
                 continue

@@ -2,7 +2,7 @@
 
 import click
 
-from jumar.cli.output import local, note, print_json, print_table
+from jumar.cli.output import local, note, print_records
 from jumar.spec.devices import Card
 
 HEADER = (
@@ -36,10 +36,7 @@ def command(as_json: bool) -> None:
     from jumar.settings import load
 
     found = (*cards(), *simulated_cards(load().sim_cards))
-    if as_json:
-        print_json(found)
-    else:
-        print_table(HEADER, [_row(card) for card in found])
+    print_records(HEADER, found, _row, as_json=as_json)
     silent = len(accelerators())
     if silent and not davinci_ids():
         note(f"{silent} Ascend cards on the PCI bus have no driver (see: jumar doctor)")

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -156,14 +157,11 @@ def data_told(client: Client, job: JobRecord) -> Generator[None]:
     if not _has_remote_data(job):
         yield
         return
-    over = threading.Event()
-    thread = threading.Thread(target=_tell_data, args=(client, job.id, over), daemon=True)
-    thread.start()
-    try:
+    # Late: few jobs have data elsewhere.
+    from jumar.store.parallel import meanwhile
+
+    with meanwhile(partial(_tell_data, client, job.id), "jumar-data"):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def _has_remote_data(job: JobRecord) -> bool:

@@ -3,7 +3,7 @@
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import note, print_json, print_table, visible
+from jumar.cli.output import note, print_json, print_records, visible
 from jumar.spec.shares import GroupMember, GroupRecord
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the group as JSON.")
@@ -36,14 +36,11 @@ def list_groups(as_json: bool) -> None:
     """
     with connected() as client:
         groups = client.groups()
-    if as_json:
-        print_json(groups)
-        return
-    rows = [
-        (group.name, f"{group.share:g}", ", ".join(map(_member, group.members)) or "-")
-        for group in groups
-    ]
-    print_table(("NAME", "SHARE", "MEMBERS"), rows)
+    print_records(("NAME", "SHARE", "MEMBERS"), groups, _row, as_json=as_json)
+
+
+def _row(group: GroupRecord) -> tuple[str, ...]:
+    return group.name, f"{group.share:g}", ", ".join(map(_member, group.members)) or "-"
 
 
 @command.command()

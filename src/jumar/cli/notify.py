@@ -4,8 +4,8 @@ import click
 
 from jumar.cli.asking import ask
 from jumar.cli.connect import connected
-from jumar.cli.output import note, print_json, print_table, say, visible
-from jumar.spec.webhooks import EVENTS, KINDS
+from jumar.cli.output import note, print_json, print_records, say, visible
+from jumar.spec.webhooks import EVENTS, KINDS, WebhookRecord
 
 
 @click.group()
@@ -66,14 +66,12 @@ def list_webhooks(as_json: bool) -> None:
     """
     with connected() as client:
         hooks = client.webhooks()
-    if as_json:
-        print_json(hooks)
-        return
-    rows = [
-        (hook.id, hook.kind, visible(hook.host), ",".join(hook.events), visible(hook.error or "-"))
-        for hook in hooks
-    ]
-    print_table(("ID", "KIND", "HOST", "EVENTS", "LAST ERROR"), rows)
+    print_records(("ID", "KIND", "HOST", "EVENTS", "LAST ERROR"), hooks, _row, as_json=as_json)
+
+
+def _row(hook: WebhookRecord) -> tuple[str, ...]:
+    events, error = ",".join(hook.events), visible(hook.error or "-")
+    return hook.id, hook.kind, visible(hook.host), events, error
 
 
 @command.command("rm")

@@ -12,8 +12,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO, TypeVar
 from unicodedata import east_asian_width
 
 from jumar.spec.duration import format_duration
@@ -22,6 +22,7 @@ from jumar.spec.wire import encode
 
 # C0 but tab and newline, DEL, C1; marks that turn the direction of text around, so that it reads as
 # something else; line ends that only some programs know; halves of characters, which cannot be sent.
+T = TypeVar("T")
 _ODD = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSEEN = re.compile(f"[{_ODD}]")
 _UNSEEN_IN_LINE = re.compile(f"[\t\n{_ODD}]")
@@ -189,6 +190,16 @@ def translated(text: str) -> str:
     from jumar.words.sentences import spoken
 
     return spoken(text, language())
+
+
+def print_records(
+    header: Sequence[str], records: Sequence[T], row: Callable[[T], Sequence[str]], *, as_json: bool
+) -> None:
+    """A table with a row for each, or all of them as JSON."""
+    if as_json:
+        print_json(records)
+    else:
+        print_table(header, [row(record) for record in records])
 
 
 def print_table(

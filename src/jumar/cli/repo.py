@@ -11,7 +11,7 @@ import click
 
 from jumar.cli import repo_files
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, labelled, local, note, print_json, print_table, say, visible
+from jumar.cli.output import ago, labelled, local, note, print_json, print_records, say, visible
 from jumar.cli.repo_options import AS_JSON, KIND, KINDS, named
 from jumar.client import Client
 from jumar.client.config import find
@@ -92,20 +92,16 @@ def list_(kind: str | None, search: str, owner: str, as_json: bool) -> None:
     """
     with connected() as client:
         found = client.repos(kind=kind, search=search, owner=owner)
-    if as_json:
-        print_json(found)
-        return
-    rows = [
-        (
-            repo.kind,
-            f"{repo.owner}/{repo.name}",
-            local("private") if repo.private else local("public"),
-            visible(repo.licence) or "-",
-            ago(repo.changed_at),
-        )
-        for repo in found
-    ]
-    print_table(("KIND", "NAME", "VISIBLE", "LICENCE", "CHANGED"), rows)
+    print_records(("KIND", "NAME", "VISIBLE", "LICENCE", "CHANGED"), found, _row, as_json=as_json)
+
+
+def _row(repo: RepoRecord) -> tuple[str, ...]:
+    licence, changed = visible(repo.licence) or "-", ago(repo.changed_at)
+    return repo.kind, f"{repo.owner}/{repo.name}", _visibility(repo), licence, changed
+
+
+def _visibility(repo: RepoRecord) -> str:
+    return local("private") if repo.private else local("public")
 
 
 @command.command()
@@ -126,7 +122,7 @@ def show(kind: str, name: str, as_json: bool) -> None:
         return
     print(f"{repo.kind} {repo.owner}/{repo.name}")
     for word, value in (
-        ("visible", local("private") if repo.private else local("public")),
+        ("visible", _visibility(repo)),
         ("licence", visible(repo.licence) or "-"),
         ("tags", ", ".join(map(visible, repo.tags)) or "-"),
         ("changed", ago(repo.changed_at)),

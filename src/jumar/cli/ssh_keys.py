@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, note, print_json, print_table, visible
+from jumar.cli.output import ago, note, print_json, print_records, visible
 from jumar.errors import BadInput, NotFound
+from jumar.spec.people import SshKeyRecord
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _LARGEST = 16_384
@@ -63,11 +64,11 @@ def list_(as_json: bool) -> None:
     """
     with connected() as client:
         keys = client.ssh_keys()
-    if as_json:
-        print_json(keys)
-        return
-    rows = [(key.fingerprint, visible(key.label), ago(key.created_at)) for key in keys]
-    print_table(("FINGERPRINT", "NAME", "CREATED"), rows)
+    print_records(("FINGERPRINT", "NAME", "CREATED"), keys, _row, as_json=as_json)
+
+
+def _row(key: SshKeyRecord) -> tuple[str, ...]:
+    return key.fingerprint, visible(key.label), ago(key.created_at)
 
 
 @command.command()

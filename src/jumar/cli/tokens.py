@@ -3,7 +3,7 @@
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, local, note, print_json, print_table, until, visible
+from jumar.cli.output import ago, local, note, print_json, print_records, until, visible
 from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
 from jumar.errors import BadInput, NotFound
@@ -110,22 +110,12 @@ def _find(known: tuple[TokenRecord, ...], wanted: str) -> TokenRecord:
 def _list(user: str | None, *, as_json: bool) -> None:
     with connected() as client:
         tokens = client.tokens(user)
-    if as_json:
-        print_json(tokens)
-        return
-    rows = [
-        (
-            token.id,
-            visible(token.label) + (f" ({local('this one')})" if token.current else ""),
-            token.kind,
-            ago(token.created_at),
-            ago(token.used_at),
-            _end(token),
-        )
-        for token in tokens
-    ]
-    print_table(("ID", "NAME", "KIND", "CREATED", "LAST USED", "EXPIRES"), rows)
+    print_records(
+        ("ID", "NAME", "KIND", "CREATED", "LAST USED", "EXPIRES"), tokens, _row, as_json=as_json
+    )
 
 
-def _end(token: TokenRecord) -> str:
-    return local("never") if token.expires_at is None else until(token.expires_at)
+def _row(token: TokenRecord) -> tuple[str, ...]:
+    name = visible(token.label) + (f" ({local('this one')})" if token.current else "")
+    end = local("never") if token.expires_at is None else until(token.expires_at)
+    return token.id, name, token.kind, ago(token.created_at), ago(token.used_at), end

@@ -71,6 +71,8 @@ def drawn(progress: "Progress", *, quiet: bool = False) -> Generator[None]:
     from rich import progress as bars
     from rich.console import Console
 
+    from jumar.store.parallel import meanwhile
+
     bar = bars.Progress(
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
@@ -80,11 +82,10 @@ def drawn(progress: "Progress", *, quiet: bool = False) -> Generator[None]:
         console=Console(stderr=True),
         transient=True,
     )
-    done = threading.Event()
 
-    def draw() -> None:
+    def draw(over: threading.Event) -> None:
         task = bar.add_task(local("listing"), total=None)
-        while not done.wait(_EVERY_S):
+        while not over.wait(_EVERY_S):
             if progress.total_files:
                 bar.update(
                     task,
@@ -95,11 +96,5 @@ def drawn(progress: "Progress", *, quiet: bool = False) -> Generator[None]:
                     completed=progress.bytes,
                 )
 
-    with bar:
-        thread = threading.Thread(target=draw, name="jumar-bar", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+    with bar, meanwhile(draw, "jumar-bar"):
+        yield

@@ -3,7 +3,8 @@
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import print_json, print_table, visible
+from jumar.cli.output import print_records, visible
+from jumar.spec.usage import UsedBy
 
 
 @click.command()
@@ -28,11 +29,8 @@ def command(days: int, as_json: bool) -> None:
     """
     with connected() as client:
         lines = client.usage(days)
-    if as_json:
-        print_json(lines)
-        return
-    rows = [
-        (line.kind, visible(line.user), f"{line.card_s / 3600:.1f}", str(line.running_cards))
-        for line in lines
-    ]
-    print_table(("KIND", "USER", "HOURS", "RUNNING"), rows)
+    print_records(("KIND", "USER", "HOURS", "RUNNING"), lines, _row, as_json=as_json)
+
+
+def _row(line: UsedBy) -> tuple[str, ...]:
+    return line.kind, visible(line.user), f"{line.card_s / 3600:.1f}", str(line.running_cards)

@@ -16,7 +16,7 @@ from jumar.client.measuring import MeasuringCalls
 from jumar.client.people import PeopleCalls
 from jumar.client.repos import RepoCalls
 from jumar.client.upkeep import UpkeepCalls
-from jumar.errors import BadInput, NotFound, ServerUnreachable
+from jumar.errors import NotFound, ServerUnreachable
 from jumar.settings import load
 from jumar.spec.records import (
     CardUse,
@@ -28,7 +28,6 @@ from jumar.spec.records import (
     Plan,
     ServerInfo,
 )
-from jumar.spec.repairs import RepairReport, RestoreReport
 from jumar.spec.states import JobState
 from jumar.spec.verdicts import Verdict
 
@@ -43,7 +42,6 @@ FOLLOW_PATIENCE_S = 120.0
 _PAGE = 500
 _BLOCK = 1 << 18
 _UPLOAD_LIMIT_S = 600.0
-_RECOVERY_LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,44 +336,6 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
     def cards(self) -> tuple[CardUse, ...]:
         """All cards and who holds them."""
         return decode(tuple[CardUse, ...], self._ask("GET", "/cards"))
-
-    # backup, restore, repair: for admins
-
-    def backup(self, path: Path, *, replace: bool = False) -> int:
-        """Write all that the server's database has into a file; its size.
-
-        The file is there whole or not at all; Conflict if there is one and not `replace`."""
-        from jumar.client.download import download
-
-        call = Call(method="GET", path="/backup", repeatable=True, answer_limit_s=_RECOVERY_LIMIT_S)
-        with self._connection.stream(call) as response:
-            return download(response, path, replace=replace)
-
-    def restore(self, path: Path) -> RestoreReport:
-        """Go back to a backup. Jobs that have begun since are found by their folders."""
-        try:
-            with path.open("rb") as file:
-                call = Call(
-                    method="PUT",
-                    path="/restore",
-                    upload=file,
-                    upload_size=path.stat().st_size,
-                    answer_limit_s=_RECOVERY_LIMIT_S,
-                )
-                return decode(RestoreReport, self._json(call))
-        except OSError as error:
-            raise BadInput(f"cannot read {path}: {error.strerror}") from error
-
-    def repair(self, *, dry: bool = False) -> RepairReport:
-        """Put a lost database back and into its list what only the job folders know; `dry`: say
-        what would be done."""
-        call = Call(
-            method="GET" if dry else "POST",
-            path="/repair",
-            repeatable=True,
-            answer_limit_s=_RECOVERY_LIMIT_S,
-        )
-        return decode(RepairReport, self._json(call))
 
     def _json(self, call: Call) -> Any:
         return self._connection.json(call)

@@ -1,10 +1,15 @@
-"""The part of `Client` about the server itself: maintenance, and where it tells people of their jobs."""
+"""The part of `Client` about the server itself: maintenance, backup and repair, and where it tells people of their jobs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from jumar.client.connection import Call, Connection, decode, part
+from jumar.errors import BadInput
 from jumar.spec.draining import DrainReport
+from jumar.spec.repairs import RepairReport, RestoreReport
 from jumar.spec.webhooks import EVENTS, WebhookRecord
+
+_RECOVERY_LIMIT_S = 1800.0
 
 
 class UpkeepCalls:
@@ -26,6 +31,42 @@ class UpkeepCalls:
     def end_drain(self) -> DrainReport:
         """Start jobs again, for admins."""
         return decode(DrainReport, self._call("DELETE", "/drain", repeatable=True))
+
+    def backup(self, path: Path, *, replace: bool = False) -> int:
+        """Write all that the server's database has into a file; its size.
+
+        The file is there whole or not at all; Conflict if there is one and not `replace`."""
+        from jumar.client.download import download
+
+        call = Call(method="GET", path="/backup", repeatable=True, answer_limit_s=_RECOVERY_LIMIT_S)
+        with self._connection.stream(call) as response:
+            return download(response, path, replace=replace)
+
+    def restore(self, path: Path) -> RestoreReport:
+        """Go back to a backup. Jobs that have begun since are found by their folders."""
+        try:
+            with path.open("rb") as file:
+                call = Call(
+                    method="PUT",
+                    path="/restore",
+                    upload=file,
+                    upload_size=path.stat().st_size,
+                    answer_limit_s=_RECOVERY_LIMIT_S,
+                )
+                return decode(RestoreReport, self._connection.json(call))
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror}") from error
+
+    def repair(self, *, dry: bool = False) -> RepairReport:
+        """Put a lost database back and into its list what only the job folders know; `dry`: say
+        what would be done."""
+        call = Call(
+            method="GET" if dry else "POST",
+            path="/repair",
+            repeatable=True,
+            answer_limit_s=_RECOVERY_LIMIT_S,
+        )
+        return decode(RepairReport, self._connection.json(call))
 
     def webhooks(self) -> tuple[WebhookRecord, ...]:
         """Where this user is told of their jobs; never the addresses themselves."""

@@ -375,23 +375,15 @@ class Roster:
 
 def queued(row: JobRow) -> QueuedJob:
     """A waiting job as the scheduler sees it."""
-    spec = row.spec
-    return QueuedJob(
+    return replace(
+        would_be_queued(row.spec, row.user, row.engine),
         job_id=row.id,
-        user=row.user,
-        kind=spec.device.kind,
-        count=spec.device.count,
-        nodes=spec.nodes,
-        priority=spec.priority,
         order=row.seq,
-        time_limit_s=spec.time_limit,
         grace_s=_after_limit_s(row),
         rank=row.rank,
         avoids=row.avoids,
-        preemptible=spec.preemptible,
         yields_to=row.yields_to,
         since=row.created_at,
-        engine=row.engine,
     )
 
 

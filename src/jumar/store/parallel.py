@@ -1,4 +1,4 @@
-"""The same action on many items, several at a time."""
+"""The same action on many items, several at a time; and one while something else is done."""
 
 import resource
 import threading
@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TypeVar, cast
 
@@ -127,3 +127,16 @@ def each(
         except BaseException:
             stop.set()
             raise
+
+
+@contextmanager
+def meanwhile(action: Callable[[threading.Event], None], name: str) -> Generator[None]:
+    """`action` in a thread of its own while the block runs; the event, set at its end, asks it to return."""
+    over = threading.Event()
+    thread = threading.Thread(target=action, args=(over,), name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -7,9 +7,9 @@ import os
 import socket
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from jumar.engine.base import StartHindered
+from jumar.engine.base import Attempt, StartHindered
 from jumar.errors import EngineFailed
 from jumar.launch.jobdir.trouble import trouble_with
 
@@ -38,6 +38,16 @@ class RootRefused(EngineFailed):
         return StartHindered(trouble_with(met, str(folder)))
 
 
+class Account(Protocol):
+    """Whom a job runs as."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uid(self) -> int: ...
+
+
 class Root:
     """The way to root's program of one site; thread-safe."""
 
@@ -48,6 +58,33 @@ class Root:
         """Its answer; EngineFailed when it gives none."""
         with self.asked(verb, descriptors, **fields) as (answer, _):
             return answer
+
+    def start(
+        self,
+        kind: str,
+        attempt: Attempt,
+        account: Account,
+        given: Sequence[int],
+        *,
+        cards: Sequence[str] = (),
+        kill_at: float | None = None,
+        memory: int | None = None,
+        cpus: int | None = None,
+    ) -> None:
+        """Have it start something of an attempt as the job's user, with what is `given`."""
+        self.ask(
+            "start",
+            given,
+            kind=kind,
+            job=attempt.job_id,
+            attempt=attempt.number,
+            user=account.name,
+            uid=account.uid,
+            cards=list(cards),
+            kill_at=kill_at,
+            memory=memory,
+            cpus=cpus,
+        )
 
     @contextlib.contextmanager
     def asked(

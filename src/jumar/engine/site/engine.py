@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from jumar.engine.base import SEND_LIMIT_S, Attempt
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.planning import make_plan
 from jumar.engine.shared.files import Stages, job_values, request_values
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
-from jumar.engine.site.asking import Root, RootRefused, readable
+from jumar.engine.site.asking import Account, Root, RootRefused, readable
 from jumar.engine.site.files import RootFiles
 from jumar.engine.site.observing import RootObserver
 from jumar.errors import EngineFailed, SubmitRefused
@@ -36,16 +36,6 @@ _AFTER_DEADLINE_S = 120.0
 
 def _no_hub(_user: str, url: str) -> Path:
     raise SubmitRefused(f"{url} is in a hub, and this server has none")
-
-
-class Account(Protocol):
-    """Whom a job runs as."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def uid(self) -> int: ...
 
 
 class SiteEngine(LocalEngine):
@@ -137,14 +127,11 @@ class SiteEngine(LocalEngine):
             for path in archives.values():
                 given.append(stack.enter_context(path.open("rb")).fileno())
             try:
-                self._root.ask(
-                    "start",
+                self._root.start(
+                    "attempt",
+                    attempt,
+                    account,
                     given,
-                    kind="attempt",
-                    job=attempt.job_id,
-                    attempt=attempt.number,
-                    user=account.name,
-                    uid=account.uid,
                     cards=self._nodes(attempt),
                     kill_at=_kill_at(attempt.spec),
                     memory=attempt.spec.memory,
@@ -192,19 +179,8 @@ class SiteEngine(LocalEngine):
         account = self._account_of(attempt.user)
         ours, theirs = socket.socketpair()
         try:
-            self._root.ask(
-                "start",
-                [theirs.fileno()],
-                kind="beside",
-                job=attempt.job_id,
-                attempt=attempt.number,
-                user=account.name,
-                uid=account.uid,
-                cards=self._nodes(attempt),
-                kill_at=None,
-                memory=None,
-                cpus=None,
-            )
+            given = [theirs.fileno()]
+            self._root.start("beside", attempt, account, given, cards=self._nodes(attempt))
         except BaseException:
             ours.close()
             raise

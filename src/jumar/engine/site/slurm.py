@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any, Protocol
+from typing import Any
 
 from jumar.engine.base import Attempt, Observation, StartHindered
 from jumar.engine.shared.files import Roots, Stages, job_values, request_values
-from jumar.engine.site.asking import Root, RootRefused, readable
+from jumar.engine.site.asking import Account, Root, RootRefused, readable
 from jumar.engine.site.files import RootFiles
 from jumar.engine.site.per_user import NotYet, PerUser
 from jumar.engine.slurm import script
@@ -53,16 +53,6 @@ _LAST_NS = 253_402_300_799 * 10**9
 _ANSWER_LIMIT_S = LIMIT_S + 15.0
 GONE_LIMIT_S = 900.0
 """So long a job waits for its user to have an account again."""
-
-
-class Account(Protocol):
-    """Whom a job runs as."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def uid(self) -> int: ...
 
 
 class _As(Slurm):
@@ -189,19 +179,7 @@ class SiteSlurmEngine(SlurmEngine):
             if files is not None and attempt.archive is not None:
                 given.append(stack.enter_context(attempt.archive.open("rb")).fileno())
             try:
-                self._root.ask(
-                    "start",
-                    given,
-                    kind="sbatch",
-                    job=attempt.job_id,
-                    attempt=attempt.number,
-                    user=account.name,
-                    uid=account.uid,
-                    cards=[],
-                    kill_at=None,
-                    memory=None,
-                    cpus=None,
-                )
+                self._root.start("sbatch", attempt, account, given)
             except RootRefused as error:
                 raise _explained(error, attempt) from error
             theirs.close()

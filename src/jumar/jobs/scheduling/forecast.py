@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from jumar.jobs.scheduling.cards import KindCards
-from jumar.jobs.scheduling.records import USUAL_PRIORITY, UserLimit, limit_of
-from jumar.jobs.scheduling.schedule import (
-    Holdings,
-    Pass,
+from jumar.jobs.scheduling.records import (
+    USUAL_PRIORITY,
     Pool,
     QueuedJob,
-    Refusal,
     RunningJob,
     Start,
+    UserLimit,
+    limit_of,
 )
+from jumar.jobs.scheduling.schedule import Holdings, Pass, Refusal
 from jumar.jobs.scheduling.simulation import simulate
 from jumar.jobs.scheduling.turns import Shares
 from jumar.spec.causes import Wait

@@ -8,16 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jumar.jobs.scheduling.records import Line, UserLimit
-from jumar.jobs.scheduling.schedule import (
-    Holdings,
-    Pass,
-    Pool,
-    QueuedJob,
-    Refusal,
-    RunningJob,
-    Start,
-)
+from jumar.jobs.scheduling.records import Line, Pool, QueuedJob, RunningJob, Start, UserLimit
+from jumar.jobs.scheduling.schedule import Holdings, Pass, Refusal
 from jumar.jobs.scheduling.turns import FairLine, Shares
 from jumar.jobs.scheduling.use import PastUse, RunningUse
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.concurrency import run_in_threadpool
@@ -112,6 +112,27 @@ async def caller(project_id: Project, request: Request, site: SiteOf) -> Caller:
 
 
 By = Annotated[Caller, Depends(caller)]
+
+
+@dataclass(frozen=True, slots=True)
+class _V1Part:
+    """Which part of a list is asked for: newest first unless `order` is `asc`, by a part of the name."""
+
+    per_page: Annotated[int, Query(ge=1, le=1000)] = 10
+    page: Annotated[int, Query(ge=1, lt=1 << 31)] = 1
+    order: Annotated[str, Query(max_length=8)] = "desc"
+    search_content: Annotated[str, Query(max_length=64)] = ""
+
+    @property
+    def is_oldest_first(self) -> bool:
+        return self.order == "asc"
+
+    def of(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """That part of all rows."""
+        return rows[(self.page - 1) * self.per_page : self.page * self.per_page]
+
+
+V1Part = Annotated[_V1Part, Depends()]
 
 
 def _caller(site: Site, project: str, request: Request, body: bytes) -> Caller:

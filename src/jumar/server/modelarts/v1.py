@@ -19,7 +19,7 @@ from jumar.modelarts.told import (
 )
 from jumar.modelarts.wanted_v1 import V1Job, V1Version, V1Words
 from jumar.server.edge.exchange import answer
-from jumar.server.modelarts.caller import By, Caller, takes
+from jumar.server.modelarts.caller import By, Caller, V1Part, takes
 from jumar.server.modelarts.kept import KeptJob
 from jumar.server.modelarts.logs import MOST_LINES, lines_of, metrics_in, node_of
 from jumar.server.modelarts.making import delete_job, describe, devices_of, make_job
@@ -98,11 +98,8 @@ def _shown(catalogue: Catalogue, record: JobRecord, kept: KeptJob) -> dict[str, 
 @router.get("/training-jobs", summary="List training jobs")
 async def list_jobs(
     by: By,
-    per_page: Annotated[int, Query(ge=1, le=1000)] = 10,
-    page: Annotated[int, Query(ge=1, lt=1 << 31)] = 1,
-    order: Annotated[str, Query(max_length=8)] = "desc",
+    part: V1Part,
     status: Annotated[str, Query(max_length=64)] = "",
-    search_content: Annotated[str, Query(max_length=64)] = "",
     sort_by: Annotated[str, Query(max_length=64, alias="sortBy")] = "create_time",
 ) -> Response:
     """Each by its newest version, newest first unless `order` is `asc`. `status`: numbers, with | between
@@ -115,15 +112,14 @@ async def list_jobs(
         shown = [
             _shown(catalogue, record, kept)
             for record, kept in jobs
-            if search_content in record.name
+            if part.search_content in record.name
             and (not status or str(V1_STATUS[record.state]) in status.split("|"))
         ]
         if sort_by in _SORTED_BY:
             shown.sort(key=lambda one: one[sort_by], reverse=True)
-        if order == "asc":
+        if part.is_oldest_first:
             shown.reverse()
-        part = shown[(page - 1) * per_page : page * per_page]
-        return {"is_success": True, "job_total_count": len(shown), "jobs": part}
+        return {"is_success": True, "job_total_count": len(shown), "jobs": part.of(shown)}
 
     return answer(await run_in_threadpool(read))
 

@@ -16,7 +16,7 @@ from jumar.modelarts.told import BOARD, V1_STATUS, duration_ms, milliseconds
 from jumar.modelarts.wanted import Line, Sent, TrainingJob, store_url
 from jumar.server.edge.addresses import pages_at
 from jumar.server.edge.exchange import answer
-from jumar.server.modelarts.caller import By, Caller, takes
+from jumar.server.modelarts.caller import By, Caller, V1Part, takes
 from jumar.server.modelarts.kept import KeptJob
 from jumar.server.modelarts.making import delete_job, describe, make_job
 from jumar.spec.records import JobRecord
@@ -99,24 +99,20 @@ async def create(by: By, request: Request) -> Response:
 async def list_boards(
     by: By,
     request: Request,
-    per_page: Annotated[int, Query(ge=1, le=1000)] = 10,
-    page: Annotated[int, Query(ge=1, lt=1 << 31)] = 1,
-    order: Annotated[str, Query(max_length=8)] = "desc",
+    part: V1Part,
     status: Annotated[str, Query(max_length=64)] = "",
-    search_content: Annotated[str, Query(max_length=64)] = "",
 ) -> Response:
     """Newest first unless `order` is `asc`."""
 
     def read() -> dict[str, Any]:
         kept = by.kept.newest_versions(by.project, by.user.name)
         jobs = by.jobs(one.job_id for one in kept if BOARD in one.asked.annotations)
-        shown = [_shown(by, request, *one) for one in jobs if search_content in one[0].name]
+        shown = [_shown(by, request, *one) for one in jobs if part.search_content in one[0].name]
         if status:
             shown = [one for one in shown if str(one["status"]) in status.split("|")]
-        if order == "asc":
+        if part.is_oldest_first:
             shown.reverse()
-        part = shown[(page - 1) * per_page : page * per_page]
-        return {**_DONE, "total_count": len(shown), "jobs": part}
+        return {**_DONE, "total_count": len(shown), "jobs": part.of(shown)}
 
     return answer(await run_in_threadpool(read))
 

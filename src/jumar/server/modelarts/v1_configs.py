@@ -16,7 +16,7 @@ from jumar.errors import NameTaken, NotFound
 from jumar.modelarts.told import milliseconds
 from jumar.modelarts.wanted_v1 import V1Config, V1ConfigChange, V1KeptConfig
 from jumar.server.edge.exchange import answer
-from jumar.server.modelarts.caller import By, Caller, takes
+from jumar.server.modelarts.caller import By, Caller, V1Part, takes
 from jumar.server.modelarts.kept import KeptAnswer
 
 router = APIRouter(tags=["modelarts"], prefix="/v1/{project_id}/training-job-configs")
@@ -94,10 +94,7 @@ async def create(by: By) -> Response:
 @router.get("", summary="List configurations")
 async def list_configs(
     by: By,
-    per_page: Annotated[int, Query(ge=1, le=1000)] = 10,
-    page: Annotated[int, Query(ge=1, lt=1 << 31)] = 1,
-    order: Annotated[str, Query(max_length=8)] = "desc",
-    search_content: Annotated[str, Query(max_length=64)] = "",
+    part: V1Part,
     config_type: Annotated[str, Query(max_length=16)] = "custom",
 ) -> Response:
     """By name. There are no samples of the vendor's."""
@@ -105,12 +102,11 @@ async def list_configs(
     def read() -> dict[str, Any]:
         with by.site.service.database.read() as connection:
             rows = connection.execute(select(modelarts_configs).where(_of(by)))
-            found = [_shown(row) for row in rows if search_content in row.name]
+            found = [_shown(row) for row in rows if part.search_content in row.name]
         if config_type != "custom":
             found = []
-        found.sort(key=lambda one: str(one["config_name"]), reverse=order != "asc")
-        part = found[(page - 1) * per_page : page * per_page]
-        return {"is_success": True, "config_total_count": len(found), "configs": part}
+        found.sort(key=lambda one: str(one["config_name"]), reverse=not part.is_oldest_first)
+        return {"is_success": True, "config_total_count": len(found), "configs": part.of(found)}
 
     return answer(await run_in_threadpool(read))
 

@@ -22,6 +22,7 @@ from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.text import storable
 from jumar.spec.wire import encode
 from jumar.store.errors import store_away
+from jumar.store.parallel import meanwhile
 from jumar.store.transfer.records import Progress
 from jumar.wholefile import write_whole
 
@@ -106,24 +107,21 @@ class StatusFile:
     def telling(self, phase: str, side: Side, parts: Sequence[Progress]) -> Generator[None]:
         """Write the combined progress of `parts`, or that their store is away, every second and once more
         at the end."""
-        began, over = time.monotonic(), threading.Event()
+        began = time.monotonic()
 
         def tell_now() -> None:
             carried = _sum(parts, time.monotonic() - began)
             self.tell(phase=phase, error=store_away(), **{side: carried})
 
-        def tell_often() -> None:
+        def tell_often(over: threading.Event) -> None:
             while not over.wait(_TELL_EVERY_S):
                 tell_now()
 
         self.tell(phase=phase, error=None)
-        thread = threading.Thread(target=tell_often, name="jumar-status")
-        thread.start()
         try:
-            yield
+            with meanwhile(tell_often, "jumar-status"):
+                yield
         finally:
-            over.set()
-            thread.join()
             tell_now()
 
 

@@ -1,6 +1,10 @@
-"""An object that takes whatever is done with it: for what a stand-in has no use for, such as images."""
+"""What stand-ins for trackers are made of: an object that takes whatever is done with it (for what they have no
+use for, such as images), a configuration, a run."""
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
+
+from jumar_start.beside import quietly
+from jumar_start.run_notes import RunNotes
 
 
 class Anything:
@@ -57,3 +61,38 @@ class Settings(dict):  # type: ignore[type-arg]
         values = given if isinstance(given, dict) else dict(getattr(given, "__dict__", given or {}))
         for name, value in {**values, **named}.items():
             self[name] = value
+
+
+def named(name: str) -> Any:
+    """What a stand-in has under a name that it does not know. Classes, so that `isinstance` takes them."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return Anything if name[:1].isupper() else Anything()
+
+
+class TrackedRun:
+    """One run of a tracker that is not installed; what it is not asked to note is taken and forgotten."""
+
+    def __init__(self, tracker: str, own_id: str, name: Optional[str], off: bool) -> None:
+        self.id = own_id
+        self.name = name or own_id
+        self._notes = None if off else RunNotes(f"{tracker}-{own_id}", self.name)
+        self.config = Settings(self._note_parameter)
+
+    def _note_parameter(self, name: Any, value: Any) -> None:
+        if self._notes is not None:
+            quietly(self._notes.parameter)(name, value)
+
+    def finish(self, *_: Any, **__: Any) -> None:
+        """All is written already."""
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.finish()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything()

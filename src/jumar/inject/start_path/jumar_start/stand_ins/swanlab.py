@@ -6,29 +6,21 @@ import os
 import uuid
 from typing import Any, Optional
 
-from jumar_start.anything import Anything, Settings
+from jumar_start.anything import Anything, Settings, TrackedRun, named
 from jumar_start.beside import quietly, say
-from jumar_start.run_notes import RunNotes
 
 __version__ = "0.7.0"
 STANDS_IN = True
 
 
-class Run:
+class Run(TrackedRun):
     """One run."""
 
     def __init__(self, own_id: str, name: Optional[str], mode: str) -> None:
-        self.id = own_id
-        self.name = name or own_id
+        super().__init__("swanlab", own_id, name, mode == "disabled")
         self.mode = mode
         self.public = Anything()
         self._step = -1
-        self._notes = None if mode == "disabled" else RunNotes(f"swanlab-{own_id}", self.name)
-        self.config = Settings(self._note_parameter)
-
-    def _note_parameter(self, name: Any, value: Any) -> None:
-        if self._notes is not None:
-            quietly(self._notes.parameter)(name, value)
 
     def log(self, data: Any, step: Optional[int] = None, **_: Any) -> None:
         """Note the numbers."""
@@ -42,17 +34,6 @@ class Run:
         """All is written already."""
         if globals()["_run"] is self:
             globals()["_run"] = None
-
-    def __enter__(self) -> "Run":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.finish()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Anything()
 
 
 SwanLabRun = Run
@@ -108,9 +89,4 @@ def login(*_: Any, **__: Any) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    if name == "run":
-        return _run
-    # Classes, so that `isinstance` takes them.
-    return Anything if name[:1].isupper() else Anything()
+    return _run if name == "run" else named(name)

@@ -6,7 +6,7 @@ import os
 import uuid
 from typing import Any, Dict, Optional
 
-from jumar_start.anything import Anything, Settings
+from jumar_start.anything import Anything, Settings, TrackedRun, named
 from jumar_start.axes import Axes
 from jumar_start.beside import quietly, say
 from jumar_start.run_notes import RunNotes
@@ -22,12 +22,11 @@ class Error(Exception):
 UsageError = CommError = Error
 
 
-class Run:
+class Run(TrackedRun):
     """One run."""
 
     def __init__(self, own_id: str, name: Optional[str], project: Optional[str], off: bool) -> None:
-        self.id = own_id
-        self.name = name or own_id
+        super().__init__("wandb", own_id, name, off)
         self.project = project
         self.entity = self.group = self.url = None
         self.dir = os.getcwd()
@@ -35,12 +34,6 @@ class Run:
         self.step = 0
         self.summary: Dict[str, Any] = {}
         self._axes = Axes()
-        self._notes = None if off else RunNotes(f"wandb-{own_id}", self.name)
-        self.config = Settings(self._note_parameter)
-
-    def _note_parameter(self, name: Any, value: Any) -> None:
-        if self._notes is not None:
-            quietly(self._notes.parameter)(name, value)
 
     def log(
         self, data: Any, step: Optional[int] = None, commit: Optional[bool] = None, **_: Any
@@ -67,17 +60,6 @@ class Run:
             globals()["run"] = None
 
     join = finish
-
-    def __enter__(self) -> "Run":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.finish()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Anything()
 
 
 run: Optional[Run] = None
@@ -149,7 +131,4 @@ termwarn = termerror = termlog
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    # Classes, so that `isinstance` takes them.
-    return Anything if name[:1].isupper() else Anything()
+    return named(name)
