@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Jumar, caller, environment_for
+from tests.waiting import wait_for
 
 LIMIT_S = 120.0
 Follow = Callable[..., "subprocess.Popen[str]"]
@@ -31,13 +32,6 @@ def mark() -> str:
 def sleepers(mark: str) -> list[str]:
     found = subprocess.run(["pgrep", "-f", f"sleep {mark}"], capture_output=True, text=True)
     return found.stdout.split()
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    give_up_at = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < give_up_at, what
-        time.sleep(0.05)
 
 
 def state_of(jumar: Jumar, job: str) -> str:

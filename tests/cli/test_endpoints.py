@@ -5,7 +5,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator
@@ -14,17 +13,11 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Jumar, caller
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 LIMIT_S = 180.0
 SERVER = "import http.server as h, sys; h.HTTPServer(('127.0.0.1', int(sys.argv[1])), h.SimpleHTTPRequestHandler).serve_forever()"
 Ssh = Callable[..., "subprocess.CompletedProcess[bytes]"]
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    give_up_at = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.05)
 
 
 class Site:

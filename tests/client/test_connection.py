@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from tests.messages import message_of
 
 from jumar.client import Client, End, LogChunk, Reconnecting
 from jumar.errors import ServerUnreachable, StorageFull
@@ -39,23 +40,6 @@ def scripted(script: Script) -> Generator[str]:
         finally:
             server.shutdown()
             thread.join()
-
-
-def message_of(connection: socket.socket) -> bytes:
-    """One whole request or answer: its head, and as much body as it announces."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        piece = connection.recv(65536)
-        if not piece:
-            return data
-        data += piece
-    head, _, body = data.partition(b"\r\n\r\n")
-    lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    missing = (int(lengths[0].split(b":")[1]) if lengths else 0) - len(body)
-    while missing > 0:
-        piece = connection.recv(65536)
-        data, missing = data + piece, missing - len(piece)
-    return data
 
 
 def answer(connection: socket.socket, body: bytes, status: str = "200 OK") -> None:

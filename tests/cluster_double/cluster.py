@@ -14,7 +14,7 @@ from tests.cluster_double.machines import Machines
 from tests.cluster_double.store import Json, Store
 
 from jumar.engine.kubernetes.engine import KubernetesEngine
-from jumar.engine.kubernetes.options import cluster_options
+from jumar.engine.kubernetes.options import ClusterOptions, cluster_options
 from jumar.engine.shared.files import Stages
 
 
@@ -31,15 +31,7 @@ class Double:
     ) -> KubernetesEngine:
         """Over the official client, with a kubeconfig beside the home."""
         file = self.api.kubeconfig(home.with_name(f"{home.name}.kubeconfig"))
-        values = {
-            "namespace": NAMESPACE,
-            "kubeconfig": str(file),
-            "image": "any:1",
-            "python": sys.executable,
-            "chip": "910b",
-            **options,
-        }
-        return KubernetesEngine(home, cluster_options(values), stages=stages)
+        return KubernetesEngine(home, options_for(file, **options), stages=stages)
 
     def pods(self, job_id: str) -> list[Json]:
         found = self.store.all("v1/pods")
@@ -48,6 +40,19 @@ class Double:
     def close(self) -> None:
         self.api.close()
         self.machines.close()
+
+
+def options_for(kubeconfig: Path, **options: Any) -> ClusterOptions:
+    """Settings for a cluster whose pods run on this machine."""
+    values = {
+        "namespace": NAMESPACE,
+        "kubeconfig": str(kubeconfig),
+        "image": "any:1",
+        "python": sys.executable,
+        "chip": "910b",
+        **options,
+    }
+    return cluster_options(values)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,8 @@ import pytest
 from sqlalchemy import Connection, create_engine, insert
 from sqlalchemy import text as sql_text
 from tests.database.test_database import add_user, names
-from tests.jobs.test_service import Platform
+from tests.jobs.conftest import Platform
+from tests.waiting import wait_for
 
 from jumar.database import access as database_module
 from jumar.database.access import open_database
@@ -24,13 +24,6 @@ from jumar.errors import DatabaseAway, DatabaseLost
 from jumar.spec.states import JobState
 
 LIMIT_S = 180.0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < until, "did not happen in time"
-        time.sleep(0.02)
 
 
 def rename_table(url: str, name: str, to: str) -> None:

@@ -3,7 +3,6 @@
 import secrets
 import signal
 import tarfile
-import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,10 @@ from typing import Any
 import pytest
 from tests.cluster_double.cluster import Double, running_double
 from tests.real_cluster.cluster import RealCluster, running_cluster
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt, Engine, Observation
+from jumar.engine.kubernetes.engine import KubernetesEngine
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.shared.files import Stages
 from jumar.launch.processes import process
@@ -102,14 +103,6 @@ def make_attempt(
     )
 
 
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = PATIENCE_S) -> None:
-    give_up = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > give_up:
-            raise AssertionError(f"not within {limit_s} s: {what}")
-        time.sleep(0.005)
-
-
 def wait_final(engine: Engine, attempt: Attempt, limit_s: float = PATIENCE_S) -> Observation:
     wait_for(
         lambda: engine.observe([attempt])[0].state.is_final,
@@ -155,6 +148,14 @@ def real_cluster() -> Generator[RealCluster]:
     """A real control plane, where its programs are; tests that want it are part of the full test."""
     with running_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def real_engine(real_cluster: RealCluster, tmp_path: Path) -> Generator[KubernetesEngine]:
+    made = real_cluster.engine(tmp_path)
+    yield made
+    made.close()
+    real_cluster.machines.silent.clear()
 
 
 @pytest.fixture

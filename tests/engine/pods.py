@@ -3,10 +3,12 @@
 from typing import Any, Protocol
 
 from tests.cluster_double.store import Json
-from tests.engine.conftest import log_of, wait_for
+from tests.engine.conftest import log_of
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.kubernetes.engine import KubernetesEngine
+from jumar.errors import EngineFailed
 from jumar.launch.ascend import ranktable
 from jumar.spec.states import AttemptState
 from jumar.words.reasons import cause_sentence
@@ -24,6 +26,15 @@ class HasPods(Protocol):
 
 def look(engine: KubernetesEngine, attempt: Attempt) -> Observation:
     return engine.observe([attempt])[0]
+
+
+def is_started(engine: KubernetesEngine, attempt: Attempt) -> bool:
+    """Whether the engine could start it."""
+    try:
+        engine.start(attempt)
+    except EngineFailed:
+        return False
+    return True
 
 
 def running(engine: KubernetesEngine, attempt: Attempt) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.cluster_double.cluster import Double
-from tests.engine.conftest import CARDS, make_attempt, wait_final, wait_for
+from tests.engine.conftest import CARDS, make_attempt, wait_final
 from tests.real_cluster.cluster import RealCluster
 from tests.slurm import Cluster
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt, CarriesData, Engine, HasCards, HasQueue
 from jumar.engine.local.engine import LocalEngine

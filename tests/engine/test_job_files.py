@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.engine.conftest import CARDS, Workshop, make_attempt, wait_final, wait_for
+from tests.engine.conftest import CARDS, Workshop, make_attempt, wait_final
+from tests.waiting import wait_for
 
 from jumar.engine.base import StartHindered
 from jumar.engine.files import OffersFiles

@@ -10,15 +10,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.engine.conftest import (
-    CARDS,
-    PATIENCE_S,
-    Workshop,
-    kill_9,
-    log_of,
-    wait_final,
-    wait_for,
-)
+from tests.engine.conftest import CARDS, PATIENCE_S, Workshop, kill_9, log_of, wait_final
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt
 from jumar.engine.local.engine import LocalEngine

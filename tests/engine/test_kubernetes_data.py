@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from tests.cluster_double.cluster import Double
-from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
+from tests.engine.conftest import log_of, make_attempt, wait_final
 
 # What the store's own tests have.
 from tests.store.conftest import moto_credential as moto_credential
+from tests.waiting import wait_for
 
 from jumar.engine.kubernetes.engine import KubernetesEngine
 from jumar.engine.shared.files import Stages

@@ -19,10 +19,10 @@ import pytest
 import yaml
 from tests.cluster_double.store import Json
 from tests.containers import make_python_image, make_server_image, write_config
-from tests.engine.conftest import wait_for
 from tests.real_cluster.cluster import RealCluster
 from tests.real_cluster.containers import ContainerKubelets
 from tests.real_cluster.remote import Remote
+from tests.waiting import wait_for
 
 from jumar.launch.ranks.frameworks import free_port
 from jumar.words.reasons import cause_sentence

@@ -10,8 +10,9 @@ from tests.cluster_double.api import Fault, shipped_rules
 from tests.cluster_double.cluster import Double
 from tests.cluster_double.kubelet import BAD_IMAGE, MISSING_IMAGE
 from tests.cluster_double.machines import EVENTS, JOBS, SERVICES
-from tests.engine.conftest import make_attempt, wait_final, wait_for
+from tests.engine.conftest import make_attempt, wait_final
 from tests.engine.pods import SHOW, WAIT, WIDE, check_table, look, pending, pod_of, running
+from tests.waiting import wait_for
 
 from jumar.engine.base import Observation, StartHindered
 from jumar.engine.kubernetes import observing, reasons, watching

@@ -5,7 +5,6 @@ The nodes are none: pods run as processes of this machine, everything above them
 import json
 import signal
 import subprocess
-from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ from typing import Any
 import pytest
 import yaml
 from tests.cluster_double.kubelet import BAD_IMAGE, MISSING_IMAGE, PODS
-from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
-from tests.engine.pods import WAIT, WIDE, check_table, look, pending, pod_of, running
+from tests.engine.conftest import log_of, make_attempt, wait_final
+from tests.engine.pods import WAIT, WIDE, check_table, is_started, look, pending, pod_of, running
 from tests.engine.test_kubernetes_manifests import FULL, made
 from tests.real_cluster.cluster import RealCluster
 from tests.real_cluster.control_plane import NAMESPACE, find_program
 from tests.real_cluster.remote import Refused
+from tests.waiting import wait_for
 
 from jumar.engine.kubernetes import manifests, observing, reasons
 from jumar.engine.kubernetes.engine import KubernetesEngine
@@ -30,14 +30,6 @@ pytestmark = pytest.mark.full
 JOBS = "batch/v1/jobs"
 CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 DEPLOY = Path(__file__).parents[2] / "deploy"
-
-
-@pytest.fixture
-def engine(real_cluster: RealCluster, tmp_path: Path) -> Generator[KubernetesEngine]:
-    made = real_cluster.engine(tmp_path)
-    yield made
-    made.close()
-    real_cluster.machines.silent.clear()
 
 
 def job_name(attempt: Any) -> str:
@@ -103,13 +95,13 @@ def test_every_body_is_taken_strictly(real_cluster: RealCluster) -> None:
 
 
 def test_a_gang_of_two_nodes_with_eight_cards_each(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     command = "echo $RANK $LOCAL_RANK $WORLD_SIZE"
     wide: dict[str, Any] = {**WIDE, "device": "npu:8"}
     attempt = make_attempt(tmp_path, command, cards=(), **wide)
-    engine.start(attempt)
-    seen = wait_final(engine, attempt)
+    real_engine.start(attempt)
+    seen = wait_final(real_engine, attempt)
     assert seen.state is AttemptState.SUCCEEDED, seen
     lines = [path.read_text().split() for path in attempt.directory.glob("logs/node*/rank*.log")]
     assert sorted(int(rank) for rank, _, _ in lines) == list(range(16))
@@ -120,16 +112,16 @@ def test_a_gang_of_two_nodes_with_eight_cards_each(
 
 
 def test_why_it_waits_is_told(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     quota = {"hard": {"requests.huawei.com/Ascend910": "4"}}
 
     def waits(sign: str, **fields: Any) -> tuple[str, str]:
         attempt = make_attempt(tmp_path, "true", cards=(), **fields)
-        engine.start(attempt)
-        said = pending(engine, attempt, sign)
-        engine.stop(attempt, AttemptState.STOPPED)
-        assert wait_final(engine, attempt).state is AttemptState.STOPPED
+        real_engine.start(attempt)
+        said = pending(real_engine, attempt, sign)
+        real_engine.stop(attempt, AttemptState.STOPPED)
+        assert wait_final(real_engine, attempt).state is AttemptState.STOPPED
         wait_for(lambda: not real_cluster.pods(attempt.job_id), "nothing of it is left")
         return said
 
@@ -156,11 +148,11 @@ def test_why_it_waits_is_told(
 
 
 def test_what_is_done_to_pods_is_told(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     def begun() -> Any:
         attempt = make_attempt(tmp_path, WAIT, cards=())
-        running(engine, attempt)
+        running(real_engine, attempt)
         return attempt
 
     attempt = begun()
@@ -171,7 +163,7 @@ def test_what_is_done_to_pods_is_told(
         phase="Failed",
         containerStatuses=[{**status, "state": {"terminated": killed}}],
     )
-    seen = wait_final(engine, attempt)
+    seen = wait_final(real_engine, attempt)
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.OUT_OF_MEMORY), seen
     attempt = begun()
     real_cluster.machines.status(
@@ -180,18 +172,18 @@ def test_what_is_done_to_pods_is_told(
         reason="Evicted",
         message="The node was low on resource: memory.",
     )
-    seen = wait_final(engine, attempt)
+    seen = wait_final(real_engine, attempt)
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.EVICTED), seen
     attempt = begun()
     name = pod_of(real_cluster, attempt)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
     real_cluster.admin.ask("POST", real_cluster.admin.path(PODS, name) + "/eviction", eviction)
-    seen = wait_final(engine, attempt)
+    seen = wait_final(real_engine, attempt)
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.EVICTED), seen
     attempt = begun()
     found = real_cluster.pods(attempt.job_id)[0]
     real_cluster.admin.ask_delete(PODS, found, None)
-    seen = wait_final(engine, attempt)
+    seen = wait_final(real_engine, attempt)
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.EVICTED), seen
 
 
@@ -216,7 +208,7 @@ def test_who_makes_room_was_preempted(real_cluster: RealCluster, tmp_path: Path)
 
 
 def test_a_stop_gives_the_grace_and_a_delete_by_others_is_a_stop(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     saves = (
         "trap 'echo saved > \"$JUMAR_JOB_DIR/saved\"; exit 0' TERM; echo up; "
@@ -224,11 +216,11 @@ def test_a_stop_gives_the_grace_and_a_delete_by_others_is_a_stop(
     )
     attempts = [make_attempt(tmp_path, saves, cards=(), grace=20) for _ in range(3)]
     for attempt in attempts:
-        running(engine, attempt)
-    engine.stop(attempts[0], AttemptState.STOPPED)
+        running(real_engine, attempt)
+    real_engine.stop(attempts[0], AttemptState.STOPPED)
     real_cluster.admin.ask_delete(JOBS, {"metadata": {"name": job_name(attempts[1])}}, None)
-    engine.stop(attempts[2], AttemptState.PREEMPTED)
-    seen = [wait_final(engine, attempt) for attempt in attempts]
+    real_engine.stop(attempts[2], AttemptState.PREEMPTED)
+    seen = [wait_final(real_engine, attempt) for attempt in attempts]
     assert [one.state for one in seen] == [
         *(AttemptState.STOPPED, AttemptState.STOPPED, AttemptState.PREEMPTED)
     ], seen
@@ -243,27 +235,27 @@ def is_gone(cluster: RealCluster, kind: str, name: str) -> bool:
 
 
 def test_an_api_server_that_is_killed_changes_nothing(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     """Killed, and its history compacted before it is back; then stopped as a hung one is."""
     attempts = [make_attempt(tmp_path, WAIT, cards=()) for _ in range(3)]
     for attempt in attempts:
-        running(engine, attempt)
+        running(real_engine, attempt)
     plane = real_cluster.plane
     plane.api.end(signal.SIGKILL)
     (attempts[0].directory / "go").touch()
     with pytest.raises(EngineFailed, match="does not answer"):
-        engine.start(make_attempt(tmp_path, "true", cards=()))
-    assert look(engine, attempts[1]).state is AttemptState.RUNNING
+        real_engine.start(make_attempt(tmp_path, "true", cards=()))
+    assert look(real_engine, attempts[1]).state is AttemptState.RUNNING
     again = real_cluster.engine(tmp_path)
     assert look(again, attempts[1]).state is AttemptState.RUNNING
     _compact(plane.etcd_url)
     plane.api.start()
     plane.wait_ready()
-    assert wait_final(engine, attempts[0]).state is AttemptState.SUCCEEDED
+    assert wait_final(real_engine, attempts[0]).state is AttemptState.SUCCEEDED
     assert wait_final(again, attempts[0]).state is AttemptState.SUCCEEDED
     (attempts[1].directory / "go").touch()
-    assert wait_final(engine, attempts[1]).state is AttemptState.SUCCEEDED
+    assert wait_final(real_engine, attempts[1]).state is AttemptState.SUCCEEDED
     real_cluster.admin.ask_delete(JOBS, {"metadata": {"name": job_name(attempts[2])}}, None)
     assert wait_final(again, attempts[2]).state is AttemptState.STOPPED
     again.close()
@@ -284,10 +276,10 @@ def _compact(etcd: str) -> None:
 
 
 def test_rights_that_are_missing_are_named_and_nothing_is_lost(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     attempt = make_attempt(tmp_path, WAIT, cards=())
-    running(engine, attempt)
+    running(real_engine, attempt)
     kind = "rbac.authorization.k8s.io/v1/rolebindings"
     binding = real_cluster.admin.get(kind, "jumar")
     assert binding is not None
@@ -295,53 +287,45 @@ def test_rights_that_are_missing_are_named_and_nothing_is_lost(
     other = make_attempt(tmp_path, "true", cards=())
     try:
         with pytest.raises(EngineFailed, match="does not allow it") as refusal:
-            engine.start(other)
+            real_engine.start(other)
         assert "role.yaml" in str(refusal.value.hint)
-        assert look(engine, attempt).state is AttemptState.RUNNING
+        assert look(real_engine, attempt).state is AttemptState.RUNNING
         with pytest.raises(EngineFailed, match="does not allow it"):
-            engine.kill(attempt)
+            real_engine.kill(attempt)
         (attempt.directory / "go").touch()
     finally:
         plain = {key: binding[key] for key in ("apiVersion", "kind", "roleRef", "subjects")}
         real_cluster.admin.create(kind, {**plain, "metadata": {"name": "jumar"}})
-    wait_final(engine, attempt)
-    wait_for(lambda: _started(engine, other), "rights are back")
-    assert wait_final(engine, other).state is AttemptState.SUCCEEDED
+    wait_final(real_engine, attempt)
+    wait_for(lambda: is_started(real_engine, other), "rights are back")
+    assert wait_final(real_engine, other).state is AttemptState.SUCCEEDED
     nowhere = real_cluster.engine(tmp_path, namespace="nowhere")
     with pytest.raises(EngineFailed, match="does not allow it"):
         nowhere.start(make_attempt(tmp_path, "true", cards=()))
     nowhere.close()
 
 
-def _started(engine: KubernetesEngine, attempt: Any) -> bool:
-    try:
-        engine.start(attempt)
-    except EngineFailed:
-        return False
-    return True
-
-
 def test_a_node_that_nobody_hears_of_is_given_up(
     real_cluster: RealCluster,
-    engine: KubernetesEngine,
+    real_engine: KubernetesEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(manifests, "_SILENT_S", 2)
     monkeypatch.setattr(reasons, "_OVERDUE_S", -3600.0)
     attempt = make_attempt(tmp_path, WAIT, cards=())
-    running(engine, attempt)
+    running(real_engine, attempt)
     (pod,) = real_cluster.pods(attempt.job_id)
     real_cluster.machines.silent.add(pod["spec"]["nodeName"])
-    seen = wait_final(engine, attempt)
+    seen = wait_final(real_engine, attempt)
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODE_LOST), seen
     assert pod["spec"]["nodeName"] in str(seen.reason)
     again = make_attempt(tmp_path, WAIT, cards=(), job_id=attempt.job_id, number=2)
-    running(engine, again)
+    running(real_engine, again)
     (second,) = of_attempt(real_cluster, again)
     assert second["spec"]["nodeName"] != pod["spec"]["nodeName"]
     (attempt.directory / "go").touch()
-    assert wait_final(engine, again).state is AttemptState.SUCCEEDED
+    assert wait_final(real_engine, again).state is AttemptState.SUCCEEDED
     real_cluster.machines.silent.clear()
     wait_for(lambda: not of_attempt(real_cluster, attempt), "the first one's pod is gone")
 
@@ -354,19 +338,19 @@ def of_attempt(cluster: RealCluster, attempt: Any) -> list[dict[str, Any]]:
 
 def test_an_image_that_cannot_be_had_and_a_gang_that_strands(
     real_cluster: RealCluster,
-    engine: KubernetesEngine,
+    real_engine: KubernetesEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attempt = make_attempt(tmp_path, "true", cards=(), image=BAD_IMAGE)
-    engine.start(attempt)
-    seen = wait_final(engine, attempt)
+    real_engine.start(attempt)
+    seen = wait_final(real_engine, attempt)
     assert (seen.state, seen.cause) == (AttemptState.FAILED, Cause.IMAGE), seen
     monkeypatch.setattr(observing, "STRANDED_S", 1.0)
     five: dict[str, Any] = {"device": "npu:8", "nodes": 5, "type": "distributed", "ranks": "node"}
     attempt = make_attempt(tmp_path, "true", cards=(), **five)
-    engine.start(attempt)
-    seen = wait_final(engine, attempt)
+    real_engine.start(attempt)
+    seen = wait_final(real_engine, attempt)
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODES_APART), seen
     assert "only 4 of 5 pods" in str(seen.reason)
     wait_for(lambda: not real_cluster.pods(attempt.job_id), "its cards are free")
@@ -381,17 +365,17 @@ def test_an_image_that_cannot_be_had_and_a_gang_that_strands(
 
 
 def test_a_hundred_at_once(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     """A server that is new over the same home sees all of them too."""
     attempts = [make_attempt(tmp_path, f"echo {number}", cards=(), cpus=1) for number in range(100)]
     for attempt in attempts[:50]:
-        engine.start(attempt)
+        real_engine.start(attempt)
     again = real_cluster.engine(tmp_path)
     for attempt in attempts[50:]:
         again.start(attempt)
     wait_for(lambda: all(one.state.is_final for one in again.observe(attempts)), "all of them", 900)
     assert {one.state for one in again.observe(attempts)} == {AttemptState.SUCCEEDED}
     assert [log_of(attempt) for attempt in attempts] == [f"{number}\n" for number in range(100)]
-    assert all(wait_final(engine, one).state is AttemptState.SUCCEEDED for one in attempts)
+    assert all(wait_final(real_engine, one).state is AttemptState.SUCCEEDED for one in attempts)
     again.close()

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import yaml
 from tests.cluster_double.api import shipped_rules
-from tests.engine.conftest import make_attempt, wait_final, wait_for
-from tests.engine.pods import WAIT, look, pending, running
+from tests.engine.conftest import make_attempt, wait_final
+from tests.engine.pods import WAIT, is_started, look, pending, running
 from tests.engine.test_kubernetes_manifests import made
 from tests.real_cluster.cluster import RealCluster
 from tests.real_cluster.control_plane import NAMESPACE, Daemon
 from tests.real_cluster.remote import Refused
+from tests.waiting import wait_for
 
 from jumar.engine.base import StartHindered
 from jumar.engine.kubernetes import watching
@@ -31,13 +32,6 @@ pytestmark = pytest.mark.full
 JOBS, QUOTAS, LIMITS = "batch/v1/jobs", "v1/resourcequotas", "v1/limitranges"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 DEPLOY = Path(__file__).parents[2] / "deploy"
-
-
-@pytest.fixture
-def engine(real_cluster: RealCluster, tmp_path: Path) -> Generator[KubernetesEngine]:
-    made = real_cluster.engine(tmp_path)
-    yield made
-    made.close()
 
 
 @contextmanager
@@ -56,19 +50,19 @@ def quota(cluster: RealCluster, **hard: str) -> Generator[None]:
 
 
 def test_a_quota_on_jobs_is_waited_for(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     have = len(real_cluster.admin.all(JOBS))
     first, second = (make_attempt(tmp_path, WAIT, cards=()) for _ in range(2))
     with quota(real_cluster, **{"count/jobs.batch": str(have + 1)}):
-        running(engine, first)
+        running(real_engine, first)
         # As a server that has lost the answer: the quota is asked before the name.
         (first.directory / "attempts" / "1" / "submitted.json").unlink()
         again = real_cluster.engine(tmp_path)
         again.start(first)
         again.close()
         with pytest.raises(StartHindered) as met:
-            engine.start(second)
+            real_engine.start(second)
         english, chinese = (
             str(cause_sentence(met.value.cause, met.value.values, one)) for one in ("en", "zh")
         )
@@ -76,19 +70,11 @@ def test_a_quota_on_jobs_is_waited_for(
         assert "exceeded quota: few" in english
         assert "命名空间的配额已用完" in chinese
     (first.directory / "go").touch()
-    wait_for(lambda: _started(engine, second), "the quota is gone")
+    wait_for(lambda: is_started(real_engine, second), "the quota is gone")
     (second.directory / "go").touch()
     for attempt in (first, second):
-        assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+        assert wait_final(real_engine, attempt).state is AttemptState.SUCCEEDED
         assert (attempt.directory / "starts").read_text() == "x\n"
-
-
-def _started(engine: KubernetesEngine, attempt: Any) -> bool:
-    try:
-        engine.start(attempt)
-    except EngineFailed:
-        return False
-    return True
 
 
 @contextmanager
@@ -139,32 +125,32 @@ def policy(cluster: RealCluster, resource: str, group: str, **validation: str) -
 
 
 def test_what_a_policy_denies_is_refused_and_what_it_denies_pods_is_told(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     for reason in ("Forbidden", "Invalid", "RequestEntityTooLarge"):
         with (
             policy(real_cluster, "jobs", "batch", reason=reason),
             pytest.raises(SubmitRefused, match="no training on Sundays"),
         ):
-            engine.start(make_attempt(tmp_path, "true", cards=()))
+            real_engine.start(make_attempt(tmp_path, "true", cards=()))
     attempt = make_attempt(tmp_path, "true", cards=())
     with policy(real_cluster, "pods", ""):
-        engine.start(attempt)
-        english, chinese = pending(engine, attempt, "FailedCreate")
+        real_engine.start(attempt)
+        english, chinese = pending(real_engine, attempt, "FailedCreate")
         assert "no training on Sundays" in english
         assert "无法创建 Pod" in chinese
-    engine.stop(attempt, AttemptState.STOPPED)
-    assert wait_final(engine, attempt).state is AttemptState.STOPPED
+    real_engine.stop(attempt, AttemptState.STOPPED)
+    assert wait_final(real_engine, attempt).state is AttemptState.STOPPED
 
 
 def test_limits_and_classes_that_pods_break_are_told(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     most = {"limits": [{"type": "Container", "max": {"memory": "512Mi"}}]}
     real_cluster.admin.create(LIMITS, {"metadata": {"name": "small"}, "spec": most})
     classless = real_cluster.engine(tmp_path, priority_class="nobodys")
     try:
-        for one, sign in ((engine, "maximum memory usage"), (classless, "no PriorityClass")):
+        for one, sign in ((real_engine, "maximum memory usage"), (classless, "no PriorityClass")):
             attempt = make_attempt(tmp_path, "true", cards=())
             one.start(attempt)
             english, _ = pending(one, attempt, "FailedCreate")
@@ -209,27 +195,27 @@ def test_the_server_and_jobs_fit_a_namespace_with_the_strictest_level(
 
 
 def test_parts_that_die_are_waited_for(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     """The store of the cluster, its controllers and its scheduler, each killed while jobs run and begin."""
     plane = real_cluster.plane
     attempts = [make_attempt(tmp_path, WAIT, cards=()) for _ in range(3)]
-    running(engine, attempts[0])
+    running(real_engine, attempts[0])
     plane.etcd.end(signal.SIGKILL)
-    assert look(engine, attempts[0]).state is AttemptState.RUNNING
+    assert look(real_engine, attempts[0]).state is AttemptState.RUNNING
     with pytest.raises(EngineFailed):
-        engine.start(attempts[1])
+        real_engine.start(attempts[1])
     plane.etcd.start()
     plane.wait_ready()
-    wait_for(lambda: _started(engine, attempts[1]), "the store is back")
-    _without(plane.controllers, engine, attempts[2])
+    wait_for(lambda: is_started(real_engine, attempts[1]), "the store is back")
+    _without(plane.controllers, real_engine, attempts[2])
     for attempt in attempts:
         (attempt.directory / "go").touch()
     for attempt in attempts:
-        assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+        assert wait_final(real_engine, attempt).state is AttemptState.SUCCEEDED
     attempt = make_attempt(tmp_path, "true", cards=())
-    _without(plane.scheduler, engine, attempt)
-    assert wait_final(engine, attempt).state is AttemptState.SUCCEEDED
+    _without(plane.scheduler, real_engine, attempt)
+    assert wait_final(real_engine, attempt).state is AttemptState.SUCCEEDED
 
 
 def _without(part: Daemon, engine: KubernetesEngine, attempt: Any) -> None:
@@ -241,7 +227,7 @@ def _without(part: Daemon, engine: KubernetesEngine, attempt: Any) -> None:
 
 def test_a_store_that_was_put_back_to_an_older_state_is_listed_anew(
     real_cluster: RealCluster,
-    engine: KubernetesEngine,
+    real_engine: KubernetesEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -249,39 +235,39 @@ def test_a_store_that_was_put_back_to_an_older_state_is_listed_anew(
     monkeypatch.setattr(watching, "_WATCH_S", 2)
     monkeypatch.setattr(watching, "_LIST_S", 1.0)
     kept, lost = (make_attempt(tmp_path, WAIT, cards=()) for _ in range(2))
-    running(engine, kept)
+    running(real_engine, kept)
     with real_cluster.plane.put_back():
-        running(engine, lost)
-    assert look(engine, kept).state is AttemptState.RUNNING
+        running(real_engine, lost)
+    assert look(real_engine, kept).state is AttemptState.RUNNING
     # Its objects are gone with the newer state, and nobody has told so.
-    assert wait_final(engine, lost).state.is_final
+    assert wait_final(real_engine, lost).state.is_final
     (kept.directory / "go").touch()
-    assert wait_final(engine, kept).state is AttemptState.SUCCEEDED
+    assert wait_final(real_engine, kept).state is AttemptState.SUCCEEDED
 
 
 def test_a_node_that_is_deleted_takes_its_pods_along(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     attempt = make_attempt(tmp_path, WAIT, cards=())
-    running(engine, attempt)
+    running(real_engine, attempt)
     (pod,) = real_cluster.pods(attempt.job_id)
     node = str(pod["spec"]["nodeName"])
     with real_cluster.machines.without(node):
-        seen = wait_final(engine, attempt)
+        seen = wait_final(real_engine, attempt)
         assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.NODE_LOST), seen
         assert node in str(cause_sentence(seen.cause, seen.values, "zh"))
 
 
 def test_the_role_is_used_whole_and_nothing_else_is_asked_for(
-    real_cluster: RealCluster, engine: KubernetesEngine, tmp_path: Path
+    real_cluster: RealCluster, real_engine: KubernetesEngine, tmp_path: Path
 ) -> None:
     """By the API server's own record of all that jumar's account has asked since it began."""
     attempt = make_attempt(tmp_path, WAIT, cards=())
-    running(engine, attempt)
-    with engine.start_beside(attempt):
+    running(real_engine, attempt)
+    with real_engine.start_beside(attempt):
         wait_for(lambda: ("", "pods/exec", "get") in _asked(real_cluster), "a way in")
-    engine.kill(attempt)
-    assert wait_final(engine, attempt).state is AttemptState.LOST
+    real_engine.kill(attempt)
+    assert wait_final(real_engine, attempt).state is AttemptState.LOST
     broken = real_cluster.engine(tmp_path, python="/opt/no/python3")
     attempt = make_attempt(tmp_path, "true", cards=())
     broken.start(attempt)

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.conftest import Workshop, kill_9, log_of, make_attempt, wait_final, wait_for
+from tests.engine.conftest import Workshop, kill_9, log_of, make_attempt, wait_final
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.local.engine import LocalEngine

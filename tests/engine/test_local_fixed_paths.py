@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import CARDS, PATIENCE_S, Workshop, log_of, wait_final, wait_for
+from tests.engine.conftest import CARDS, PATIENCE_S, Workshop, log_of, wait_final
 from tests.engine.test_local_run import events
+from tests.waiting import wait_for
 
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.shared.mounts import Mounts

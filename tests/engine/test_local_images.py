@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from tests.containers import make_image, podman, write_config
-from tests.engine.conftest import CARDS, Workshop, log_of, wait_final, wait_for
+from tests.engine.conftest import CARDS, Workshop, log_of, wait_final
 from tests.engine.test_slurm_beside import Host
+from tests.waiting import wait_for
 
 from jumar.engine.local.containers import Containers
 from jumar.engine.local.engine import LocalEngine

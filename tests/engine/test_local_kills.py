@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
+from tests.engine.conftest import Workshop, kill_9, log_of, wait_final
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt
 from jumar.launch.jobdir.claims import Claim, read_claim

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
+from tests.engine.conftest import Workshop, kill_9, log_of, wait_final
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt
 from jumar.launch.processes import process

@@ -10,8 +10,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.engine.conftest import CARDS, Workshop, log_of, wait_final, wait_for
+from tests.engine.conftest import CARDS, Workshop, log_of, wait_final
 from tests.engine.test_slurm_beside import SERVER, Host
+from tests.waiting import wait_for
 
 from jumar.engine.local.engine import LocalEngine
 from jumar.launch.node.attempt import closed_network

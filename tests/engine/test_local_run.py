@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final, wait_for
+from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final
+from tests.waiting import wait_for
 
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared.files import Roots, write_files

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.engine.conftest import Workshop, kill_9, log_of, wait_final, wait_for
+from tests.engine.conftest import Workshop, kill_9, log_of, wait_final
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt
 from jumar.errors import BadInput, SubmitRefused

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
+from tests.engine.conftest import Workshop, log_of, wait_final
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt
 from jumar.launch.processes import process

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import yaml
 from tests.cluster_double.cluster import Double
-from tests.engine.conftest import CARDS, log_of, make_attempt, pack, wait_final, wait_for
+from tests.engine.conftest import CARDS, log_of, make_attempt, pack, wait_final
 from tests.real_cluster.cluster import RealCluster
 from tests.slurm import Cluster
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt, Engine
 from jumar.engine.local.engine import LocalEngine

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import make_attempt, wait_final, wait_for
+from tests.engine.conftest import make_attempt, wait_final
 from tests.ports import free_port
 from tests.slurm import Cluster
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt
 from jumar.engine.local.starter import Starter

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import log_of, make_attempt, wait_final, wait_for
+from tests.engine.conftest import log_of, make_attempt, wait_final
 from tests.slurm import Cluster, running_cluster
+from tests.waiting import wait_for
 
 from jumar.engine.base import Attempt, Observation
 from jumar.engine.slurm.asking import Slurm

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,11 +90,17 @@ def client_environment(home: Path, **more: str) -> dict[str, str]:
     return {"PATH": PATH, "HOME": str(home), "LC_ALL": "C.UTF-8", **settings, **identity, **more}
 
 
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Generator[Hubbed]:
-    folder = tmp_path_factory.mktemp("hub")
+@contextmanager
+def hub_in(folder: Path) -> Generator[Hubbed]:
+    """A server, and somebody's machine beside it."""
     with serving(folder) as running:
         (folder / "work").mkdir()
-        hubbed = Hubbed(running, folder / "work")
-        hubbed.git("config", "--global", "init.defaultBranch", "main")
-        yield hubbed
+        made = Hubbed(running, folder / "work")
+        made.git("config", "--global", "init.defaultBranch", "main")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Generator[Hubbed]:
+    with hub_in(tmp_path_factory.mktemp("hub")) as made:
+        yield made

@@ -162,6 +162,16 @@ def test_pushes_while_it_is_cleaned_up_all_the_time(bench: Bench) -> None:
     git(bench.hub.repositories.folder(repo), "fsck", "--strict")
 
 
+def test_an_upload_that_ends_while_leftovers_are_looked_for_is_none(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seen_before(folder: str) -> list[Path]:
+        return [bench.hub.repositories.home / folder / "gone"]
+
+    monkeypatch.setattr(bench.hub.repositories, "_in", seen_before)
+    bench.hub.repositories.sweep()
+
+
 def test_what_was_just_sent_has_a_day_and_rows_of_a_backup_cost_nothing(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     repo = bench.repo()

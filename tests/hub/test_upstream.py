@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
-from tests.hub.conftest import Hubbed
+from tests.hub.conftest import Hubbed, hub_in
 from tests.server.conftest import Running, serving
 
 from jumar.hub.upstream import Told, Upstream
@@ -16,13 +16,10 @@ SHA = "/hf/api/models/lab/tiny"
 
 @pytest.fixture(scope="module")
 def far(tmp_path_factory: pytest.TempPathFactory) -> Generator[Hubbed]:
-    folder = tmp_path_factory.mktemp("far")
-    with serving(folder) as running:
-        (folder / "work").mkdir()
-        made = Hubbed(running, folder / "work")
-        made.git("config", "--global", "init.defaultBranch", "main")
-        running.site.service.groups.create("lab")
-        running.site.service.groups.add("lab", "ann")
+    with hub_in(tmp_path_factory.mktemp("far")) as made:
+        groups = made.running.site.service.groups
+        groups.create("lab")
+        groups.add("lab", "ann")
         repo = made.repo("tiny", kind="model", owner="lab", private=True)
         work = made.clone(repo, "tiny")
         made.git("lfs", "install", "--local", cwd=work)

@@ -3,16 +3,19 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.ports import free_port
 
+from jumar.inject.moxing_path import __file__ as path_file
 from jumar.inject.simulated import environment
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+MOXING_PATH = Path(str(path_file)).parent
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
@@ -92,3 +95,18 @@ def ranks(tmp_path: Path) -> Run:
         return subprocess.CompletedProcess(words, code, output, errors)
 
     return run
+
+
+@pytest.fixture
+def mox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[ModuleType]:
+    """The module as a job imports it."""
+    monkeypatch.setenv("JUMAR_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("JUMAR_STORE_FILE", raising=False)
+    monkeypatch.setattr(sys, "path", [str(MOXING_PATH), *sys.path])
+    before = set(sys.modules)
+    import moxing  # pyright: ignore[reportMissingImports]
+
+    yield moxing  # pyright: ignore[reportUnknownVariableType]
+    for name in set(sys.modules) - before:
+        if name.split(".")[0] in ("moxing", "jumar_s3"):
+            del sys.modules[name]

@@ -10,14 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.inject.conftest import MOXING_PATH
 from tests.ports import free_port
 from tests.pythons import interpreters
 from tests.store.dialects import Dialect, speaking
 
-from jumar.inject.moxing_path import __file__ as path_file
 from jumar.inject.moxing_path.jumar_s3 import S3, Endpoint, S3Error
-
-FOLDER = Path(str(path_file)).parent
 
 
 @pytest.fixture(scope="session")
@@ -42,21 +40,6 @@ def server() -> Generator[Endpoint]:
     finally:
         process.terminate()
         process.wait(180)
-
-
-@pytest.fixture
-def mox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[ModuleType]:
-    """The module as a job imports it."""
-    monkeypatch.setenv("JUMAR_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("JUMAR_STORE_FILE", raising=False)
-    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
-    before = set(sys.modules)
-    import moxing  # pyright: ignore[reportMissingImports]
-
-    yield moxing  # pyright: ignore[reportUnknownVariableType]
-    for name in set(sys.modules) - before:
-        if name.split(".")[0] in ("moxing", "jumar_s3"):
-            del sys.modules[name]
 
 
 @pytest.fixture(params=["local", "obs", "s3"])
@@ -296,7 +279,11 @@ mox.file.copy_parallel(cache + '/ckpt', bucket + '/free_train/')
 def test_the_recipe_with_checkpoints_adds_up_over_three_runs(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER), "JUMAR_HOME": str(tmp_path / "home")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(MOXING_PATH),
+        "JUMAR_HOME": str(tmp_path / "home"),
+    }
     bucket = "obs://my-bucket"
     first = tmp_path / "home/store/my-bucket/free_train/ckpt"
     if kind == "s3":
@@ -327,7 +314,7 @@ def test_the_recipe_with_checkpoints_adds_up_over_three_runs(
 @pytest.mark.parametrize("python", interpreters())
 def test_it_runs_on_every_python_it_promises(python: str) -> None:
     subprocess.run(
-        [python, "-c", f"import sys; sys.path.insert(0, {str(FOLDER)!r}); import moxing"],
+        [python, "-c", f"import sys; sys.path.insert(0, {str(MOXING_PATH)!r}); import moxing"],
         check=True,
         timeout=180,
     )

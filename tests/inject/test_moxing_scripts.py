@@ -11,27 +11,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.inject.conftest import MOXING_PATH
 from tests.store.dialects import Dialect, speaking
 
-from jumar.inject.moxing_path import __file__ as path_file
-
-FOLDER = Path(str(path_file)).parent
 MIB = 1 << 20
-
-
-@pytest.fixture
-def mox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[ModuleType]:
-    """The module as a job imports it."""
-    monkeypatch.setenv("JUMAR_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("JUMAR_STORE_FILE", raising=False)
-    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
-    before = set(sys.modules)
-    import moxing  # pyright: ignore[reportMissingImports]
-
-    yield moxing  # pyright: ignore[reportUnknownVariableType]
-    for name in set(sys.modules) - before:
-        if name.split(".")[0] in ("moxing", "jumar_s3"):
-            del sys.modules[name]
 
 
 @pytest.fixture
@@ -103,7 +86,7 @@ def test_the_flow_of_a_script_that_imports_moxing_framework(
     places = ["--data_url", "obs://lab/data", "--train_url", "obs://lab/out"]
     done = subprocess.run(
         [sys.executable, str(script), *places, "--local", str(tmp_path / "cache")],
-        env={**os.environ, "PYTHONPATH": str(FOLDER), "S3_USE_HTTPS": "0"},
+        env={**os.environ, "PYTHONPATH": str(MOXING_PATH), "S3_USE_HTTPS": "0"},
         capture_output=True,
         text=True,
         timeout=180,
@@ -348,7 +331,7 @@ def test_a_folder_is_copied_in_the_background_and_at_the_end(
     done = subprocess.run(
         [sys.executable, "-c", BACKGROUND],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        env={**os.environ, "PYTHONPATH": str(MOXING_PATH)},
         capture_output=True,
         text=True,
         timeout=180,
@@ -389,7 +372,7 @@ def test_what_is_saved_during_the_last_copy_is_copied_too(
     subprocess.run(
         [sys.executable, "-c", ENDING],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        env={**os.environ, "PYTHONPATH": str(MOXING_PATH)},
         timeout=180,
         check=True,
     )

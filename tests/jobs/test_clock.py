@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.jobs.test_service import Platform
+from tests.jobs.conftest import Platform
 
 from jumar.engine.base import Attempt
 from jumar.engine.shared.files import Roots, write_files

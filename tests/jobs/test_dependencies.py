@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.jobs.test_service import Platform
+from tests.jobs.conftest import Platform
 
 from jumar.errors import Conflict, JobNotFound, KeyReused, TooManyJobs
 from jumar.jobs.submitting import Limits

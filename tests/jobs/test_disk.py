@@ -4,13 +4,13 @@ import hashlib
 import io
 import os
 import tarfile
-import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_for
 
 from jumar.database.access import open_database
 from jumar.engine.files import Taken
@@ -34,10 +34,7 @@ def _run(service: JobService, command: str, user: str) -> str:
         {"name": "x", "command": ["sh", "-c", command], "device": "sim:1"}
     )
     job = service.submit(spec, user=user).id
-    give_up = time.monotonic() + LIMIT_S
-    while not service.get(job).state.is_final:
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
+    wait_for(lambda: service.get(job).state.is_final)
     return job
 
 

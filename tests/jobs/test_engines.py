@@ -1,11 +1,11 @@
 """One server with several engines: each job goes to its own, and none waits for the engine of another."""
 
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_for_job
 
 from jumar.database.access import open_database
 from jumar.engine.base import Attempt, Engine, Observation
@@ -80,11 +80,7 @@ class Platform:
         return self.service.submit(spec, user="ann", engine=engine, key=key).id
 
     def wait(self, job: str, is_so: Callable[[JobRecord], bool]) -> JobRecord:
-        until = time.monotonic() + LIMIT_S
-        while not is_so(record := self.service.get(job)):
-            assert time.monotonic() < until, record
-            time.sleep(0.01)
-        return record
+        return wait_for_job(self.service, job, is_so)
 
     def wait_until(self, job: str, state: JobState) -> JobRecord:
         return self.wait(job, lambda record: record.state is state)

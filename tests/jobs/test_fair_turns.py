@@ -2,13 +2,12 @@
 
 import threading
 import time
-from collections.abc import Callable, Generator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from sqlalchemy import insert
-from tests.jobs.test_service import Platform
+from tests.jobs.conftest import Platform
 
 from jumar.database.access import open_database
 from jumar.database.tables import users
@@ -22,30 +21,16 @@ from jumar.spec.shares import ShareLine
 from jumar.spec.states import JobState as S
 
 
-@pytest.fixture
-def make(database_url: str, tmp_path: Path) -> Generator[Callable[..., Platform]]:
-    made: list[Platform] = []
-
-    def make(**options: Any) -> Platform:
-        database = open_database(database_url)
-        database.write(
-            lambda c: c.execute(
-                insert(users),
-                [{"name": n, "role": "member", "created_at": 0.0} for n in ("ann", "bob", "cat")],
-            )
+@pytest.fixture(autouse=True)
+def people(database_url: str) -> None:
+    database = open_database(database_url)
+    database.write(
+        lambda c: c.execute(
+            insert(users),
+            [{"name": n, "role": "member", "created_at": 0.0} for n in ("ann", "bob", "cat")],
         )
-        database.close()
-        made.append(Platform(database_url, tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for platform in made:
-        platform.service.close()
-
-
-@pytest.fixture
-def platform(make: Callable[..., Platform]) -> Platform:
-    return make()
+    )
+    database.close()
 
 
 def ranked(platform: Platform, user: str, priority: int) -> str:

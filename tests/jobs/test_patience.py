@@ -1,12 +1,12 @@
 """A job that cannot be started says why while that is tried again, can be stopped, and is given up in the end."""
 
 import subprocess
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from tests.engine.conftest import make_attempt
+from tests.waiting import wait_for_job
 
 from jumar.database.access import open_database
 from jumar.engine.base import Attempt, Observation, StartHindered
@@ -20,7 +20,6 @@ from jumar.launch.jobdir.trouble import Trouble
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
-from jumar.spec.records import JobRecord
 from jumar.spec.states import AttemptState, JobState
 from jumar.words.reasons import cause_sentence, reason
 
@@ -61,14 +60,6 @@ class Personal:
         subprocess.run(["umount", "-l", str(self.disk)], check=True)
 
 
-def wait(service: JobService, job: str, is_so: Callable[[JobRecord], bool]) -> JobRecord:
-    give_up = time.monotonic() + LIMIT_S
-    while not is_so(record := service.get(job)):
-        assert time.monotonic() < give_up, record
-        time.sleep(0.02)
-    return record
-
-
 @pytest.fixture
 def personal(tmp_path: Path) -> Generator[Personal]:
     made = Personal(tmp_path)
@@ -79,7 +70,7 @@ def personal(tmp_path: Path) -> Generator[Personal]:
 def test_a_full_disk_is_told_on_the_job_until_there_is_room(personal: Personal) -> None:
     personal.fill()
     job = personal.submit()
-    told = wait(personal.service, job, lambda record: record.cause is not None)
+    told = wait_for_job(personal.service, job, lambda record: record.cause is not None)
     assert (told.state, told.cause) == (JobState.STARTING, Cause.FOLDER_FULL)
     assert str(told.values["folder"]).startswith(str(personal.disk / job))
     english, chinese = reason(told, "en"), reason(told, "zh")
@@ -89,24 +80,24 @@ def test_a_full_disk_is_told_on_the_job_until_there_is_room(personal: Personal) 
     assert "tried again for 600 s" in english
     assert f"{told.values['folder']} 空间不足" in chinese
     (personal.disk / "big").unlink()
-    ended = wait(personal.service, job, lambda record: record.state.is_final)
+    ended = wait_for_job(personal.service, job, lambda record: record.state.is_final)
     assert (ended.state, ended.attempt) == (JobState.SUCCEEDED, 1)
 
 
 def test_a_closed_disk_is_told_and_the_job_can_be_stopped(personal: Personal) -> None:
     personal.remount("ro")
     job = personal.submit()
-    told = wait(personal.service, job, lambda record: record.cause is not None)
+    told = wait_for_job(personal.service, job, lambda record: record.cause is not None)
     assert (told.state, told.cause) == (JobState.STARTING, Cause.FOLDER_CLOSED)
     assert told.values["folder"] == str(personal.disk)
     personal.service.stop(job)
-    ended = wait(personal.service, job, lambda record: record.state.is_final)
+    ended = wait_for_job(personal.service, job, lambda record: record.state.is_final)
     assert (ended.state, ended.cause) == (JobState.STOPPED, Cause.STOPPED)
     # Its card is free again.
     personal.remount("rw")
     after = personal.submit()
     assert (
-        wait(personal.service, after, lambda record: record.state.is_final).state
+        wait_for_job(personal.service, after, lambda record: record.state.is_final).state
         is JobState.SUCCEEDED
     )
 
@@ -120,7 +111,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_start_is_given_up_in_the_end(personal: Personal) -> None:
     personal.fill()
     job = personal.submit()
-    ended = wait(personal.service, job, lambda record: record.state.is_final)
+    ended = wait_for_job(personal.service, job, lambda record: record.state.is_final)
     assert (ended.state, ended.cause) == (JobState.FAILED, Cause.FOLDER_FULL)
     said = reason(ended, "en")
     assert said is not None
@@ -154,11 +145,11 @@ def test_an_engine_that_does_not_answer_is_told_on_the_job(tmp_path: Path) -> No
     try:
         spec = JobSpec.model_validate({"name": "x", "command": "true", "device": "sim:1"})
         job = service.submit(spec, user="ann").id
-        told = wait(service, job, lambda record: record.cause is not None)
+        told = wait_for_job(service, job, lambda record: record.cause is not None)
         assert (told.state, told.cause) == (JobState.STARTING, Cause.START_FAILS)
         assert "does not answer" in str(told.values["error"])
         engine.answers = True
-        running = wait(service, job, lambda record: record.state is JobState.RUNNING)
+        running = wait_for_job(service, job, lambda record: record.state is JobState.RUNNING)
         assert running.cause is None
     finally:
         service.close()
@@ -190,15 +181,15 @@ def test_the_time_limit_does_not_run_before_the_start_works(
     try:
         values = {"name": "x", "command": "true", "device": "sim:1", "time_limit": "1h"}
         job = service.submit(JobSpec.model_validate(values), user="ann").id
-        wait(service, job, lambda record: record.cause is not None)
+        wait_for_job(service, job, lambda record: record.cause is not None)
         with monkeypatch.context() as late:
             # As if all of its time had passed since.
             late.setattr(engines, "OVERDUE_S", -1e6)
             tries = engine.tries
-            wait(service, job, lambda _: engine.tries > tries + 3)
+            wait_for_job(service, job, lambda _: engine.tries > tries + 3)
             assert engine.kills == 0
         engine.answers = True
-        wait(service, job, lambda record: record.state is JobState.RUNNING)
+        wait_for_job(service, job, lambda record: record.state is JobState.RUNNING)
         assert engine.kills == 0
     finally:
         service.close()

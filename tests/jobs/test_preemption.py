@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.jobs.test_segments import CARDS, DONE, Bench
+from tests.waiting import wait_for
 
 from jumar.engine.memory import MemoryEngine
 from jumar.spec.causes import Cause
@@ -25,10 +26,7 @@ def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Generator[Bench]:
 
 def leave(bench: Bench, *jobs: str) -> None:
     """Those who are asked take their time."""
-    until = time.monotonic() + 60
-    while not {job for job, *_ in bench.engine.stops} >= set(jobs):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_for(lambda: {job for job, *_ in bench.engine.stops} >= set(jobs))
     for job in jobs if bench.is_slow else ():
         bench.engine.finish(job, A.PREEMPTED, cause=Cause.PREEMPTED)
 

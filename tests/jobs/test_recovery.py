@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.jobs.test_service import Platform
+from tests.jobs.conftest import Platform
 
 from jumar.spec.states import AttemptState, JobState
 

@@ -3,12 +3,12 @@
 import hashlib
 import os
 import threading
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from tests.tars import tar_of
+from tests.waiting import wait_for
 
 from jumar.database.access import Database, open_database
 from jumar.engine.memory import MemoryEngine
@@ -51,21 +51,15 @@ class Home:
     def ended(self, user: str = "ann", **fields: object) -> str:
         """A job that has run and left a folder."""
         job = self.submit(user, **fields)
-        self.until(lambda: (job, 1) in self.engine.started())
+        wait_for(lambda: (job, 1) in self.engine.started())
         (self.jobs / job / "logs").mkdir(parents=True)
         (self.jobs / job / "logs" / "rank0.log").write_text("line\n")
         self.engine.finish(job)
-        self.until(lambda: self.service.get(job).state is JobState.SUCCEEDED)
+        wait_for(lambda: self.service.get(job).state is JobState.SUCCEEDED)
         return job
 
     def folders(self) -> list[str]:
         return sorted(path.name for path in self.jobs.iterdir())
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 180
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.005)
 
 
 @pytest.fixture
@@ -90,10 +84,10 @@ def test_removals_of_one_user_do_not_wait_for_those_of_another(
     monkeypatch.setattr(SharedFiles, "delete", slow)
     for job in (stuck, second, other):
         home.service.remove(job)
-    home.until(lambda: f".removed-{other}" not in home.folders())
+    wait_for(lambda: f".removed-{other}" not in home.folders())
     assert {f".removed-{stuck}", f".removed-{second}"} <= set(home.folders()), "in their order"
     gate.set()
-    home.until(lambda: not home.folders())
+    wait_for(lambda: not home.folders())
 
 
 def test_a_job_goes_with_its_attempts_and_its_folder_and_others_stay(home: Home) -> None:
@@ -101,7 +95,7 @@ def test_a_job_goes_with_its_attempts_and_its_folder_and_others_stay(home: Home)
     version = home.service.version
     home.service.remove(gone)
     assert home.service.version > version
-    home.until(lambda: home.folders() == [kept])
+    wait_for(lambda: home.folders() == [kept])
     with pytest.raises(NotFound):
         home.service.get(gone)
     with pytest.raises(NotFound):
@@ -129,7 +123,7 @@ def test_uploaded_code_inputs_and_outputs_elsewhere_stay(home: Home, tmp_path: P
     os.link(cached, home.jobs / job / "inputs" / "linked")
     (home.jobs / job / "inputs").chmod(0o500)
     home.service.remove(job)
-    home.until(lambda: home.folders() == [])
+    wait_for(lambda: home.folders() == [])
     assert (elsewhere / "sub" / "model").read_text() == "weights"
     assert (cached.read_text(), cached.stat().st_mode & 0o777) == ("bytes", 0o444)
     assert home.service.archives.has(digest)
@@ -138,7 +132,7 @@ def test_uploaded_code_inputs_and_outputs_elsewhere_stay(home: Home, tmp_path: P
 def test_a_job_that_is_not_over_is_refused_and_keeps_its_folder(home: Home) -> None:
     job = home.submit()
     waiting = home.submit()
-    home.until(lambda: home.service.get(job).state is JobState.RUNNING)
+    wait_for(lambda: home.service.get(job).state is JobState.RUNNING)
     (home.jobs / job).mkdir(parents=True)
     for refused in (job, waiting):
         with pytest.raises(Conflict, match="only jobs that have ended") as caught:
@@ -153,15 +147,15 @@ def test_a_job_that_is_not_over_is_refused_and_keeps_its_folder(home: Home) -> N
 
 def test_results_that_are_only_here_are_not_removed(home: Home) -> None:
     job = home.submit(outputs=OUT)
-    home.until(lambda: (job, 1) in home.engine.started())
+    wait_for(lambda: (job, 1) in home.engine.started())
     home.engine.stage(job, StagingRecord(phase="not-uploaded"))
     home.engine.finish(job)
-    home.until(lambda: home.service.get(job).not_uploaded)
+    wait_for(lambda: home.service.get(job).not_uploaded)
     with pytest.raises(Conflict, match="not yet uploaded") as caught:
         home.service.remove(job)
     assert caught.value.hint == f"send them first: jumar jobs upload {job}"
     home.service.upload(job)
-    home.until(lambda: not home.service.get(job).not_uploaded)
+    wait_for(lambda: not home.service.get(job).not_uploaded)
     home.service.remove(job)
     assert home.service.page().total == 0
 
@@ -179,7 +173,7 @@ def test_a_crash_after_the_rows_are_deleted_ends_with_the_folder_deleted(home: H
     (home.jobs / job).rename(home.jobs / f".removed-{job}")
     home.database.write(lambda c: ledger.delete_job(c, job))
     home.start_again()
-    home.until(lambda: home.folders() == [kept])
+    wait_for(lambda: home.folders() == [kept])
 
 
 def test_a_database_that_refuses_leaves_the_job_whole(
@@ -209,5 +203,5 @@ def test_a_folder_that_was_moved_to_another_disk_is_left_there(home: Home, tmp_p
     (home.jobs / job).rename(tmp_path / "moved")
     (home.jobs / job).symlink_to(tmp_path / "moved")
     home.service.remove(job)
-    home.until(lambda: home.folders() == [])
+    wait_for(lambda: home.folders() == [])
     assert (tmp_path / "moved" / "logs" / "rank0.log").exists()

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.server.conftest import wait_for
+from tests.waiting import wait_for
 
 from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine

@@ -2,14 +2,16 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.jobs.conftest import CARDS, Platform
 from tests.tars import tar_of
+from tests.waiting import wait_for
 
 from jumar.database.access import open_database
 from jumar.engine.memory import MemoryEngine
@@ -29,86 +31,11 @@ from jumar.jobs.submitting import Limits
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
-from jumar.spec.records import JobRecord, StagingRecord
+from jumar.spec.records import StagingRecord
 from jumar.spec.states import FINAL, STEPS, AttemptState, JobState, check_step
 
-CARDS = tuple(Card(DeviceKind.SIM, number) for number in range(8))
 S = JobState
 A = AttemptState
-
-
-class Platform:
-    """A service on an engine that the test holds in its hands."""
-
-    def __init__(self, url: str, home: Path, *, obedient: bool = True, **limits: Any) -> None:
-        self.url = url
-        self.home = home
-        self.limits: dict[str, Any] = limits
-        self.engine = MemoryEngine(CARDS, obedient=obedient)
-        self.service = self._open()
-
-    def _open(self) -> JobService:
-        service = JobService(
-            database=open_database(self.url),
-            engine=self.engine,
-            home=self.home,
-            tick_s=0.02,
-            **self.limits,
-        )
-        service.start()
-        return service
-
-    def start_again(self, cards: tuple[Card, ...] | None = None) -> None:
-        """As after a crash: nothing but the database and the engine is left."""
-        self.service.close()
-        self.engine.stops.clear()
-        if cards is not None:
-            self.engine = MemoryEngine(cards)
-        self.service = self._open()
-
-    def upload(self, data: bytes = tar_of(train="print()")) -> str:
-        digest = hashlib.sha256(data).hexdigest()
-        self.service.archives.receive(digest, iter([data]))
-        return digest
-
-    def submit(self, device: str = "sim:1", user: str = "ann", **fields: Any) -> str:
-        values = {"name": "x", "command": "true", "device": device, **fields}
-        return self.service.submit(JobSpec.model_validate(values), user=user).id
-
-    def wait(self, job: str, *states: JobState, limit_s: float = 180) -> JobRecord:
-        until = time.monotonic() + limit_s
-        while (record := self.service.get(job)).state not in states:
-            assert time.monotonic() < until, f"{record.state} instead of {states}"
-            time.sleep(0.005)
-        return record
-
-    def wait_for_start(self, job: str, number: int, limit_s: float = 180) -> None:
-        until = time.monotonic() + limit_s
-        while (job, number) not in self.engine.started():
-            assert time.monotonic() < until, f"attempt {number} was not started"
-            time.sleep(0.005)
-
-    def settle(self) -> None:
-        """Long enough for several passes."""
-        time.sleep(0.15)
-
-
-@pytest.fixture
-def make(database_url: str, tmp_path: Path) -> Generator[Callable[..., Platform]]:
-    made: list[Platform] = []
-
-    def make(**options: Any) -> Platform:
-        made.append(Platform(database_url, tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for platform in made:
-        platform.service.close()
-
-
-@pytest.fixture
-def platform(make: Callable[..., Platform]) -> Platform:
-    return make()
 
 
 def test_a_job_goes_from_the_line_to_its_end(platform: Platform) -> None:
@@ -230,13 +157,19 @@ def test_a_job_that_ended_by_itself_cannot_be_stopped(platform: Platform) -> Non
         platform.service.stop(job)
 
 
-def test_a_job_that_ends_well_while_it_is_stopped_has_succeeded(
-    make: Callable[..., Platform],
-) -> None:
+def stopping(make: Callable[..., Platform]) -> tuple[Platform, str]:
+    """A job that was asked to end and has not."""
     platform = make(obedient=False)
     job = platform.submit()
     platform.wait(job, S.RUNNING)
     platform.service.stop(job)
+    return platform, job
+
+
+def test_a_job_that_ends_well_while_it_is_stopped_has_succeeded(
+    make: Callable[..., Platform],
+) -> None:
+    platform, job = stopping(make)
     platform.engine.finish(job)
     assert platform.wait(job, *FINAL).state is S.SUCCEEDED
 
@@ -263,15 +196,9 @@ def test_after_a_restart_every_job_is_where_it_was(platform: Platform) -> None:
 def test_a_stop_asked_for_before_a_crash_is_carried_out_after_it(
     make: Callable[..., Platform],
 ) -> None:
-    platform = make(obedient=False)
-    job = platform.submit()
-    platform.wait(job, S.RUNNING)
-    platform.service.stop(job)
+    platform, job = stopping(make)
     platform.start_again()
-    until = time.monotonic() + 180
-    while not platform.engine.stops:
-        assert time.monotonic() < until, "nobody asked it to stop"
-        time.sleep(0.005)
+    wait_for(lambda: platform.engine.stops, "somebody asks it to stop")
     assert platform.engine.stops[0] == (job, 1, S.STOPPED)
 
 

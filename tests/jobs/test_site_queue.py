@@ -1,10 +1,10 @@
 """Jobs on an engine with a queue of its own: the site decides when they start."""
 
-import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_for_job
 
 from jumar.database.access import open_database
 from jumar.engine.memory import MemorySite
@@ -37,11 +37,7 @@ class Platform:
         return self.service.submit(JobSpec.model_validate(values), user="ann").id
 
     def wait(self, job: str, is_so: Callable[[JobRecord], bool]) -> JobRecord:
-        until = time.monotonic() + LIMIT_S
-        while not is_so(record := self.service.get(job)):
-            assert time.monotonic() < until, record
-            time.sleep(0.01)
-        return record
+        return wait_for_job(self.service, job, is_so)
 
     def pending(self, job: str) -> JobRecord:
         return self.wait(

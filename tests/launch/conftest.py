@@ -8,11 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_for
 
 from jumar.launch.processes import process
 
@@ -99,14 +99,6 @@ def wait_for_notice(running: "subprocess.Popen[str]", pattern: str) -> None:
         line = running.stderr.readline()
         assert line, f"it ended without {pattern!r}: {said}"
         said += line
-
-
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = PATIENCE_S) -> None:
-    give_up = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > give_up:
-            raise AssertionError(f"not within {limit_s} s: {what}")
-        time.sleep(0.005)
 
 
 def logs_of(folder: Path) -> str:

@@ -17,7 +17,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.launch.conftest import Launcher, in_namespace, wait_for
+from tests.launch.conftest import Launcher, in_namespace
+from tests.waiting import wait_for
 
 from jumar.launch.processes import process
 

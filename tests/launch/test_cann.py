@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.launch.ascend.cann import cann_environment, find_cann, is_sourced
+from jumar.launch.ascend.cann import Cann, cann_environment, find_cann, is_sourced
 
 
 def make(root: Path, *names: str) -> None:
@@ -144,16 +144,21 @@ lines'
 """
 
 
-def test_the_script_is_sourced_and_only_what_it_changed_comes_back(tmp_path: Path):
-    home = tmp_path / "usr/local/Ascend/cann"
+def cann_with(root: Path, script: str) -> Cann:
+    home = root / "usr/local/Ascend/cann"
     make(home, "opp/")
-    (home / "set_env.sh").write_text(SCRIPT)
-    cann = find_cann(tmp_path, {})
-    assert cann is not None
+    (home / "set_env.sh").write_text(script)
+    found = find_cann(root, {})
+    assert found is not None
+    return found
+
+
+def test_the_script_is_sourced_and_only_what_it_changed_comes_back(tmp_path: Path):
+    cann = cann_with(tmp_path, SCRIPT)
     before = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": "/mine", "ODD": "\udcff"}
     result = cann_environment(cann, before)
-    assert result.source == str(home / "set_env.sh")
-    assert result.variables["LD_LIBRARY_PATH"] == f"{home}/lib64:/mine"
+    assert result.source == str(cann.home / "set_env.sh")
+    assert result.variables["LD_LIBRARY_PATH"] == f"{cann.home}/lib64:/mine"
     assert result.variables["MULTI"] == "two\nlines"
     assert set(result.variables) == {
         "ASCEND_HOME_PATH",
@@ -170,25 +175,17 @@ def test_the_script_is_sourced_and_only_what_it_changed_comes_back(tmp_path: Pat
 def test_a_script_that_breaks_off_hangs_or_does_nothing_is_replaced_by_rule(
     tmp_path: Path, body: str
 ):
-    home = tmp_path / "usr/local/Ascend/cann"
-    make(home, "opp/")
-    (home / "set_env.sh").write_text(body)
-    cann = find_cann(tmp_path, {})
-    assert cann is not None
+    cann = cann_with(tmp_path, body)
     result = cann_environment(cann, {"PATH": os.environ["PATH"]}, timeout_s=0.5)
     assert "computed" in result.source
-    assert result.variables["ASCEND_HOME_PATH"] == str(home)
-    assert result.variables["ASCEND_OPP_PATH"] == f"{home}/opp"
-    assert f"{home}/lib64" in result.variables["LD_LIBRARY_PATH"].split(":")
+    assert result.variables["ASCEND_HOME_PATH"] == str(cann.home)
+    assert result.variables["ASCEND_OPP_PATH"] == f"{cann.home}/opp"
+    assert f"{cann.home}/lib64" in result.variables["LD_LIBRARY_PATH"].split(":")
     assert result.variables["PYTHONPATH"].endswith("opp/built-in/op_impl/ai_core/tbe")
 
 
 def test_without_a_shell_the_variables_are_computed(tmp_path: Path):
-    home = tmp_path / "usr/local/Ascend/cann"
-    make(home, "opp/")
-    (home / "set_env.sh").write_text(SCRIPT)
-    cann = find_cann(tmp_path, {})
-    assert cann is not None
+    cann = cann_with(tmp_path, SCRIPT)
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "computed" in cann_environment(cann, {"PATH": str(empty)}).source

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.launch import elastic
-from tests.launch.conftest import PATIENCE_S, Launcher, wait_for, wait_for_notice
+from tests.launch.conftest import PATIENCE_S, Launcher, wait_for_notice
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 from jumar.launch.processes import process
 

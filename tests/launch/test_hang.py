@@ -11,10 +11,11 @@ import time
 from collections.abc import Generator
 from typing import TextIO
 
-from tests.launch.conftest import Launcher, wait_for
+from tests.launch.conftest import Launcher
 from tests.launch.test_job_nodes import NodesJob
 from tests.launch.test_nodes import pair
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 from jumar.launch.nodes.channel import PROTOCOL
 from jumar.launch.nodes.team import Message

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.launch.conftest import Launcher, in_namespace, wait_for
+from tests.launch.conftest import Launcher, in_namespace
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.nodes.channel import PROTOCOL

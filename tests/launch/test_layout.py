@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.launch.conftest import Launcher, wait_for
+from tests.launch.conftest import Launcher
+from tests.waiting import wait_for
 
 CARDS: list[dict[str, Any]] = [
     {"kind": "npu", "id": 0, "generation": "A2", "device_ip": "10.30.0.10", "processes": []},

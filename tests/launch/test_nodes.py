@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import Launcher, in_namespace, wait_for, wait_for_notice
+from tests.launch.conftest import Launcher, in_namespace, wait_for_notice
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 from jumar.launch.processes import process
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import wait_for
+from tests.waiting import wait_for
 
 from jumar.launch.processes import probe
 from jumar.launch.processes.probe import Answer, ask

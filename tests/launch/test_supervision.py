@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, logs_of, wait_for, wait_for_notice
+from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, logs_of, wait_for_notice
+from tests.waiting import wait_for
 
 SAVES = (
     "import os, signal, sys, time\n"

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, logs_of, wait_for
+from tests.launch.conftest import PATIENCE_S, PYTHON, Launcher, logs_of
+from tests.waiting import wait_for
 
 from jumar.launch.processes import pair, process, tree
 from jumar.launch.processes.process import Stat

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -94,14 +94,6 @@ def ann(platform: Served) -> Signer:
 @pytest.fixture(scope="session")
 def bob(platform: Served) -> Signer:
     return signer(platform, "bob")
-
-
-def wait_until(condition: Callable[[], Any]) -> Any:
-    until = time.monotonic() + LIMIT_S
-    while not (found := condition()):
-        assert time.monotonic() < until, "did not happen in time"
-        time.sleep(0.1)
-    return found
 
 
 def put(server: Served, bucket: str, files: dict[str, str]) -> Store:

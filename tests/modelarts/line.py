@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from tests.messages import message_of
+
 LIMIT_S = 30.0
 LATE_S = 0.6
 FATES = ("whole", "whole", "whole", "500", "503", "429", "cut", "lost", "slow", "late")
@@ -53,7 +55,7 @@ class Line:
         # Either side may hang up at any time.
         with near, suppress(OSError):
             near.settimeout(LIMIT_S)
-            asked = _whole(near)
+            asked = message_of(near)
             if asked:
                 fate = self.fate if isinstance(self.fate, str) else self.fate(asked)
                 if fate == "whole" and is_create(asked) and self.lost_creates:
@@ -84,31 +86,9 @@ class Line:
         # The signature is for the address that the client knows.
         with socket.create_connection(self._target, timeout=LIMIT_S) as there:
             there.sendall(asked)
-            return _whole(there)
+            return message_of(there)
 
 
 def is_create(asked: bytes) -> bool:
     """Whether a request asks for a job."""
     return asked.startswith(b"POST ") and b"/training-jobs HTTP" in asked
-
-
-def _whole(stream: socket.socket) -> bytes:
-    """One message of HTTP with a length."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = stream.recv(65536)
-        if not more:
-            return data
-        data += more
-    head, _, body = data.partition(b"\r\n\r\n")
-    lengths = [
-        int(line.partition(b":")[2])
-        for line in head.split(b"\r\n")
-        if line.lower().startswith(b"content-length:")
-    ]
-    while lengths and len(body) < lengths[0]:
-        more = stream.recv(65536)
-        if not more:
-            break
-        body += more
-    return head + b"\r\n\r\n" + body

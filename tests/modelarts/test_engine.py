@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import log_of, make_attempt, pack, wait_final, wait_for
+from tests.engine.conftest import log_of, make_attempt, pack, wait_final
 from tests.engine.test_contract import (
     Finish,
     run_until_running,
@@ -43,6 +43,7 @@ from tests.engine.test_contract import (
 )
 from tests.modelarts.line import Line, is_create
 from tests.server.conftest import Running, serving
+from tests.waiting import wait_for
 
 from jumar.client import Client
 from jumar.engine.base import Attempt, Engine

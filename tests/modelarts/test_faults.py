@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import pack, wait_for
+from tests.engine.conftest import pack
 from tests.modelarts.conftest import Signer
 from tests.modelarts.line import Line, stormy
 from tests.ports import free_port
 from tests.store.served import run_jumar
+from tests.waiting import wait_for
 
 from jumar.client import Client
 from jumar.database.access import open_database

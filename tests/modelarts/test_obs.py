@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from tests.modelarts import free_hour
-from tests.modelarts.conftest import wait_until
 from tests.modelarts.obs_walk import WALK
 from tests.ports import free_port
 from tests.store.served import run_jumar
+from tests.waiting import wait_for
 
 from jumar.client import Client
 from jumar.tls import fingerprint
@@ -135,7 +135,7 @@ def test_a_chain_of_free_hours_adds_up(home: Path, owner: Keys, tmp_path: Path) 
         listed = run_jumar(home, "data", "ls", f"obs://{bucket}/free_train/log/", rc=None).stdout
         return listed.count("worker-0.log") == 3
 
-    wait_until(logs)
+    wait_for(logs)
 
 
 @pytest.fixture

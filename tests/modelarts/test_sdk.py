@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from tests.modelarts.conftest import Signer, put, wait_until
+from tests.modelarts.conftest import Signer, put
 from tests.modelarts.sdk_walk import WALK
 from tests.store.served import Served
+from tests.waiting import wait_for
 
 TRAIN = """
 import argparse, json, os
@@ -49,5 +50,5 @@ def test_the_sdk_does_every_operation(platform: Served, ann: Signer, how: str) -
     )
     assert done.stdout.endswith("walked\n"), done.stdout + done.stderr
     assert store.read(f"walk-{how}-out/model.txt") == b"weights"
-    logs = wait_until(lambda: [entry.key for entry in store.walk("log/")])
+    logs = wait_for(lambda: [entry.key for entry in store.walk("log/")])
     assert all(key.startswith("log/modelarts-job-") for key in logs)

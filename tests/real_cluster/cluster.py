@@ -4,7 +4,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -17,13 +16,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import urllib3
+from tests.cluster_double.cluster import options_for
 from tests.cluster_double.kubelet import PODS, Kubelets
 from tests.cluster_double.store import Json, stamp
-from tests.real_cluster.control_plane import NAMESPACE, ControlPlane, is_wanted
+from tests.real_cluster.control_plane import ControlPlane, is_wanted
 from tests.real_cluster.remote import Refused, Remote
 
 from jumar.engine.kubernetes.engine import KubernetesEngine
-from jumar.engine.kubernetes.options import cluster_options
 
 CARDS = "huawei.com/Ascend910"
 _ROLE = Path(__file__).parents[2] / "deploy" / "role.yaml"
@@ -188,17 +187,8 @@ class RealCluster:
     def engine(self, home: Path, **options: Any) -> KubernetesEngine:
         """As `Double.engine`."""
         file = self.plane.kubeconfig(home.with_name(f"{home.name}.kubeconfig"), self._token)
-        values = {
-            "namespace": NAMESPACE,
-            "kubeconfig": str(file),
-            "image": "any:1",
-            "python": sys.executable,
-            "chip": "910b",
-            "cpus_per_device": "1",
-            "memory_per_device": "1Gi",
-            **options,
-        }
-        return KubernetesEngine(home, cluster_options(values))
+        small = {"cpus_per_device": "1", "memory_per_device": "1Gi"}
+        return KubernetesEngine(home, options_for(file, **(small | options)))
 
     def pods(self, job_id: str) -> list[Json]:
         found = self.admin.all(PODS)

@@ -33,16 +33,7 @@ class Ide:
         words = shlex.split(f'"{option["COMMAND"]}" {option["PARAMETERS"]}')
         for macro, value in macros.items():
             words = [word.replace(macro, value) for word in words]
-        done = subprocess.run(
-            words,
-            cwd=macros[option["WORKING_DIRECTORY"]],
-            env=environment_for(home, **machine.variables),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return started(words, macros[option["WORKING_DIRECTORY"]], machine, home)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.store.conftest import moto_credential as moto_credential
+from tests.waiting import wait_for
 
 from jumar.database.access import Database, open_database
 from jumar.engine.memory import MemoryEngine
@@ -186,13 +187,6 @@ def events(answer: http.client.HTTPResponse) -> Iterator[Event]:
             fields = {}
         else:
             fields = {}
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
-    until = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < until, "did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 import re
 from urllib.parse import urlencode
 
-from tests.server.conftest import Running, wait_for
+from tests.server.conftest import Running
+from tests.waiting import wait_for
 
 from jumar.jobs.holds import Holds
 from jumar.jobs.roster import Roster

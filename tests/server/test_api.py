@@ -7,8 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.server.conftest import LIMIT_S, Running, serving, wait_for
+from tests.server.conftest import LIMIT_S, Running, serving
 from tests.tars import tar_of
+from tests.waiting import wait_for
 
 from jumar.spec.people import UserRecord
 from jumar.spec.records import CardUse, JobPage, JobRecord, Plan, ServerInfo

@@ -8,7 +8,8 @@ from contextlib import closing, contextmanager
 from http.client import HTTPResponse
 
 import pytest
-from tests.server.conftest import LIMIT_S, Running, wait_for
+from tests.server.conftest import LIMIT_S, Running
+from tests.waiting import wait_for
 
 from jumar.launch.processes import frames
 from jumar.launch.processes.frames import Reader, frame, json_frame

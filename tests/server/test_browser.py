@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
-from tests.server.conftest import Running, wait_for
+from tests.server.conftest import Running
+from tests.waiting import wait_for
 
 from jumar.hub.reading import entries
 from jumar.spec.states import AttemptState, JobState

@@ -14,8 +14,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.server.conftest import LIMIT_S, Running, serving, wait_for
+from tests.server.conftest import LIMIT_S, Running, serving
 from tests.tars import tar_of
+from tests.waiting import wait_for
 
 from jumar.server.edge import requests, uploads
 from jumar.server.process import connections

@@ -11,7 +11,8 @@ from contextlib import closing, suppress
 from urllib.parse import urlsplit
 
 import pytest
-from tests.server.conftest import LIMIT_S, Answer, Running, serving, wait_for
+from tests.server.conftest import LIMIT_S, Answer, Running, serving
+from tests.waiting import wait_for
 
 from jumar.launch.processes import frames
 from jumar.launch.processes.frames import Reader, frame, json_frame

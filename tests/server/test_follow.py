@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.server.conftest import Event, Running, events, wait_for
+from tests.server.conftest import Event, Running, events
+from tests.waiting import wait_for
 
 from jumar.server.api import follow
 from jumar.server.api.open_log import Decoder

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from tests.server.conftest import wait_for
+from tests.waiting import wait_for
 
 from jumar.client import Client
 from jumar.server.process import manage as process

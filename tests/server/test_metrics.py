@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.server.conftest import Running, wait_for
+from tests.server.conftest import Running
 from tests.server.test_webhooks import Chat
 from tests.server.test_webhooks import chat as chat  # a fixture
 from tests.track.events_file import event, record, simple, version
+from tests.waiting import wait_for
 
 from jumar.server.api.alerts import kept_alerts
 from jumar.server.api.watching import Watch

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from sqlalchemy import Connection, text
 from tests.ports import free_port
-from tests.server.conftest import wait_for
+from tests.waiting import wait_for
 
 from jumar.client import Client
 from jumar.database.access import open_database

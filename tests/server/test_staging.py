@@ -5,7 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.server.conftest import Running, wait_for
+from tests.server.conftest import Running
+from tests.waiting import wait_for
 
 from jumar.spec.records import Carried, StagingRecord
 from jumar.spec.states import AttemptState

@@ -5,7 +5,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.server.conftest import LIMIT_S, Event, Running, events, wait_for
+from tests.server.conftest import LIMIT_S, Event, Running, events
+from tests.waiting import wait_for
 
 from jumar.client import Client
 from jumar.errors import NotAllowed

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.ports import free_port
-from tests.server.conftest import LIMIT_S, Running, serving, wait_for
+from tests.server.conftest import LIMIT_S, Running, serving
+from tests.waiting import wait_for
 
 from jumar.client import Client
 from jumar.errors import BadInput, JumarError

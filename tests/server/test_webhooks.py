@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.server.conftest import Running, wait_for
+from tests.server.conftest import Running
+from tests.waiting import wait_for
 
 from jumar.notify import post as posting
 from jumar.notify.messages import refusal, request

@@ -17,7 +17,8 @@ import uvicorn
 from fastapi import FastAPI, WebSocket
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
-from tests.server.conftest import LIMIT_S, Running, wait_for
+from tests.server.conftest import LIMIT_S, Running
+from tests.waiting import wait_for
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import (
     AcceptConnection,

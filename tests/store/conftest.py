@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from tests.ports import free_port
 from tests.store.manners import Authority, make_authority
-from tests.store.parts import answers, program, wait_until
+from tests.store.parts import answers, program
 from tests.store.served import Served, served
+from tests.waiting import wait_for
 
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.store.credentials import Credential, StoreConfig, save_credential
@@ -51,7 +52,7 @@ def rclone_credential(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cre
         env={**os.environ, "RCLONE_CONFIG": str(folder / "none.conf")},
     )
     try:
-        wait_until(lambda: answers(credential))
+        wait_for(lambda: answers(credential))
         yield credential
     finally:
         process.terminate()
@@ -68,7 +69,7 @@ def moto_credential() -> Generator[Credential]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: answers(credential))
+        wait_for(lambda: answers(credential))
         S3(credential.wire()).create_bucket("lab")
         yield credential
     finally:

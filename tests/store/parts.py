@@ -2,8 +2,6 @@
 
 import shutil
 import sysconfig
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,13 +23,6 @@ def program(name: str) -> str:
     if found is None:
         pytest.fail(f"{name} is not installed: it is in requirements/dev.txt")
     return found
-
-
-def wait_until(ready: Callable[[], bool], limit_s: float = 180.0) -> None:
-    end = time.monotonic() + limit_s
-    while not ready():
-        assert time.monotonic() < end, f"not within {limit_s} s"
-        time.sleep(0.1)
 
 
 def answers(credential: Credential) -> bool:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.ports import free_port
 from tests.store.dialects import Dialect, speaking
-from tests.store.parts import copy, tree, wait_until
+from tests.store.parts import copy, tree
 from tests.store.test_staging import plan_of, status_of
+from tests.waiting import wait_for
 
 from jumar.inject.moxing_path.jumar_s3.parts import MIB
 from jumar.store.credentials import Credential, StoreConfig, save_credential
@@ -76,12 +77,12 @@ def test_a_store_away_while_a_job_runs_is_said_once_and_gets_all_when_it_is_back
                 turns.add(status.updated_at)
             return len(turns) >= 5
 
-        wait_until(five_turns)
+        wait_for(five_turns)
         with speaking(Dialect(), port) as dialect:
-            wait_until(lambda: len(dialect.objects) == 20)
-            wait_until(lambda: status_of(plan).sent_at is not None)
+            wait_for(lambda: len(dialect.objects) == 20)
+            wait_for(lambda: status_of(plan).sent_at is not None)
             assert {key[4:]: found.data for key, found in dialect.objects.items()} == tree(out)
-            wait_until(lambda: "results are being sent again" in log.read_text())
+            wait_for(lambda: "results are being sent again" in log.read_text())
     finally:
         process.terminate()
         process.wait(60)

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.store.parts import copy, wait_until
+from tests.store.parts import copy
 from tests.store.proxy import proxied
 from tests.store.served import run_jumar
+from tests.waiting import wait_for
 
 from jumar.inject.moxing_path.jumar_s3 import S3
 from jumar.inject.moxing_path.jumar_s3.parts import MIB, PART_BYTES
@@ -41,7 +42,7 @@ def test_a_client_killed_in_the_middle_sends_no_part_twice(
             [str(Path(sys.executable).parent / "jumar"), *words],
             env={**os.environ, "JUMAR_HOME": str(home)},
         )
-        wait_until(proxy.stalled.is_set)
+        wait_for(proxy.stalled.is_set)
         killed.send_signal(signal.SIGKILL)
         killed.wait(180)
         proxy.release()

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.store.parts import copy, tree, wait_until
+from tests.store.parts import copy, tree
 from tests.store.proxy import proxied
+from tests.waiting import wait_for
 
 from jumar.inject.moxing_path.jumar_s3.parts import MIB, PART_BYTES
 from jumar.store.credentials import StoreConfig, save_credential
@@ -32,7 +33,7 @@ def test_an_upload_killed_in_the_middle_sends_no_part_twice(
         proxy.stalls_after = 40 * MIB
         words = ("push", str(big), f"obs://{door_bucket}/big", "--workers", "3")
         killed = _spawn(home, *words)
-        wait_until(proxy.stalled.is_set)
+        wait_for(proxy.stalled.is_set)
         killed.send_signal(signal.SIGKILL)
         killed.wait(180)
         proxy.release()
@@ -52,7 +53,7 @@ def test_a_download_killed_in_the_middle_fetches_no_part_twice(
         save_credential(home / "store.json", "obs", config.obs)
         proxy.stalls_after = 60 * MIB
         killed = _spawn(home, "pull", f"obs://{door_bucket}/big", str(target))
-        wait_until(proxy.stalled.is_set)
+        wait_for(proxy.stalled.is_set)
         killed.send_signal(signal.SIGKILL)
         killed.wait(180)
         proxy.release()
@@ -80,7 +81,7 @@ def test_ctrl_c_ends_a_copy_whose_store_does_not_answer(
         save_credential(home / "store.json", "obs", config.obs)
         proxy.stalls_after = 40 * MIB
         child = _spawn(home, *words)
-        wait_until(proxy.stalled.is_set)
+        wait_for(proxy.stalled.is_set)
         began = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert child.wait(180) == 128 + signal.SIGINT

@@ -16,7 +16,8 @@ from unittest.mock import Mock
 
 import pytest
 from tests.ports import free_port
-from tests.store.parts import copy, tree, wait_until
+from tests.store.parts import copy, tree
+from tests.waiting import wait_for
 
 from jumar.errors import NotAllowed, StorageFull
 from jumar.inject.moxing_path.jumar_s3.parts import MIB
@@ -61,7 +62,7 @@ def test_the_server_killed_in_the_middle_and_back_later(tmp_path: Path, home: Pa
             )
         )
         worker.start()
-        wait_until(lambda: progress.bytes > 10 * MIB)
+        wait_for(lambda: progress.bytes > 10 * MIB)
         away_until = time.monotonic() + 6
         while time.monotonic() < away_until:
             # The door starts it again, again and again.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.store.parts import wait_until
+from tests.waiting import wait_for
 
 from jumar.errors import BadInput, NotFound
 from jumar.spec.records import StagingRecord
@@ -170,8 +170,8 @@ def test_results_go_while_the_job_runs_but_for_what_is_being_written(
         home, tmp_path, outputs=(Staged(url="obs://lab/out", path=str(out)),), every_s=0.2
     )
     process = step("keep", plan, tmp_path)
-    wait_until((home / "store/lab/out/old").exists)
-    wait_until(lambda: status_of(plan).sent_at is not None)
+    wait_for((home / "store/lab/out/old").exists)
+    wait_for(lambda: status_of(plan).sent_at is not None)
     process.terminate()
     assert process.wait(180) != 0
     assert not (home / "store/lab/out/half").exists()
@@ -236,8 +236,8 @@ def test_a_store_that_is_waited_for_is_told_while_it_is_tried_again(
     plan = plan_of(home, tmp_path, outputs=(out,), patience_s=600.0)
     process = step(name, plan, tmp_path)
     try:
-        wait_until(Path(plan.status).exists)
-        wait_until(lambda: status_of(plan).error is not None)
+        wait_for(Path(plan.status).exists)
+        wait_for(lambda: status_of(plan).error is not None)
         told = status_of(plan)
         assert told.phase == phase
         assert "127.0.0.1:1 did not answer" in str(told.error)

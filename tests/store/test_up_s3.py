@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.ports import free_port
-from tests.store.parts import wait_until
 from tests.store.served import Served, run_jumar
+from tests.waiting import wait_for
 
 from jumar.launch.processes.process import Identity
 from jumar.store import weed
@@ -174,7 +174,7 @@ def test_it_is_started_again_when_it_dies(platform: Served) -> None:
         shown = run_jumar(platform.home, "data", "cat", "obs://lab/x.py", rc=None)
         return shown.stdout == Path(__file__).read_text()
 
-    wait_until(is_back)
+    wait_for(is_back)
     (after,) = processes(platform.home)
     assert after != before
 
@@ -218,7 +218,7 @@ def test_who_waits_for_approval_has_none_and_who_is_suspended_is_out(platform: S
             return error.status == 403
         return False
 
-    wait_until(is_out)
+    wait_for(is_out)
 
 
 def test_a_reset_password_ends_the_keys_too(platform: Served) -> None:
@@ -241,7 +241,7 @@ def test_a_reset_password_ends_the_keys_too(platform: Served) -> None:
             return error.status == 403
         return False
 
-    wait_until(is_out)
+    wait_for(is_out)
     assert isinstance(platform.s3("dan").buckets(), list)
 
 

@@ -8,8 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.ports import free_port
 from tests.slurm import Cluster
+from tests.waiting import wait_for
 
 from jumar.client import Client
 from jumar.spec.states import JobState
@@ -114,13 +114,6 @@ def platform(tmp_path: Path) -> Generator[Platform]:
                 made.client.stop(job.id)
         made.client.close()
     made.call("down")
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    give_up_at = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.1)
 
 
 def _listens(port: int) -> bool:

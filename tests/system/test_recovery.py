@@ -2,8 +2,7 @@
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Jumar, caller
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 LIMIT_S = 180.0
 
@@ -27,13 +27,6 @@ def jumar(jumar_program: str, home: Path, tmp_path: Path) -> Generator[Jumar]:
 
     yield partial(plain, JUMAR_PORT=port)
     plain("down", rc=None)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < until, "did not happen in time"
-        time.sleep(0.05)
 
 
 def submit(jumar: Jumar, name: str, gate: Path, ran: Path) -> str:

@@ -18,21 +18,27 @@ def tool() -> Any:
     return made
 
 
+def followed(way: str, folder: Path, printed: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines about the files of a way."""
+    ways = tool()
+    place = ways.Place(folder, ROOT / "src")
+    getattr(ways, way.replace(" ", "_"))(place)
+    ways.tell(way, place.calls(), ROOT / "src" / "jumar", files=True)
+    first, _, *rest = printed.readouterr().out.splitlines()
+    assert first.startswith(f"{way}: ")
+    return rest
+
+
 def test_a_launched_rank_is_followed_through_its_processes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ways = tool()
-    place = ways.Place(tmp_path, ROOT / "src")
-    ways.a_launched_rank(place)
-    ways.tell("a rank", place.calls(), ROOT / "src" / "jumar", files=True)
-    first, *rest = capsys.readouterr().out.splitlines()
-    assert first.startswith("a rank: ")
+    rows = followed("a launched rank", tmp_path, capsys)
     # The keeper and its child, the supervisor, in the order in which they begin.
-    listed = [line.split()[0] for line in rest[1:]]
+    listed = [line.split()[0] for line in rows]
     front, run = "launch/node/command_line.py", "launch/node/run.py"
     assert listed[0] == "cli/__init__.py"
     assert listed.index(front) < listed.index(run)
-    pids = {line.split()[3] for line in rest[1:] if line.split()[0] in (front, run)}
+    pids = {line.split()[3] for line in rows if line.split()[0] in (front, run)}
     assert len(pids) == 2
 
 
@@ -69,13 +75,7 @@ def test_a_pushed_file_goes_a_short_way(tmp_path: Path) -> None:
 def test_a_ported_file_is_followed_from_the_command_to_the_written_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ways = tool()
-    place = ways.Place(tmp_path, ROOT / "src")
-    ways.a_ported_file(place)
-    ways.tell("a port", place.calls(), ROOT / "src" / "jumar", files=True)
-    first, _, *rest = capsys.readouterr().out.splitlines()
-    assert first.startswith("a port: ")
-    listed = [line.split()[0] for line in rest]
+    listed = [line.split()[0] for line in followed("a ported file", tmp_path, capsys)]
     order = ("cli/port.py", "port/run.py", "port/one.py", "port/rules/jp101_device_literal.py")
     assert sorted(order, key=listed.index) == list(order)
     assert "port/write.py" in listed

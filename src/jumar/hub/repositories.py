@@ -251,7 +251,7 @@ class Repositories:
             known = {f"{row[0]}.git" for row in connection.execute(select(hub_repos.c.id))}
         before = time.time() - _SWEEP_AFTER_S
         for path in (*self._in("repos"), *self._in("spool")):
-            if path.name not in known and path.lstat().st_mtime < before:
+            if path.name not in known and _is_older(path, before):
                 log.info("removing %s, which no repository needs", path)
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path, ignore_errors=True)
@@ -321,6 +321,14 @@ def _insert(connection: Connection, values: dict[str, Any]) -> None:
         raise NameTaken(
             f"there is a {values['kind']} repository {values['owner']}/{values['name']} already"
         ) from error
+
+
+def _is_older(path: Path, than: float) -> bool:
+    try:
+        return path.lstat().st_mtime < than
+    except FileNotFoundError:
+        # An upload that has ended a moment ago.
+        return False
 
 
 def _record(row: Row[Any]) -> RepoRecord:

@@ -4,21 +4,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.host.env.conftest import LIMIT_S, Bench, make_wheel
+from tests.waiting import wait_for
 
 SLOW_UV = 'if [ "$1" = venv ]; then for last; do :; done; mkdir -p "$last/bin"; exit 0; fi\nexec sleep 600'
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 180
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_running(pid: int) -> bool:
@@ -116,12 +108,12 @@ def test_an_interrupt_takes_everything_away_again(bench: Bench, number: signal.S
     bench.add_tool("uv", f"echo $$ > {bench.folder}/bin/pid-$1; {SLOW_UV}")
     pid_file = bench.folder / "bin/pid-pip"
     with bench.start("env", "create", *bench.wishes, "--with", "uv", "--at", "made") as process:
-        wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
+        wait_for(lambda: pid_file.exists() and pid_file.read_text() != "")
         process.send_signal(number)
         process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert bench.left_behind == []
-    wait_until(lambda: not is_running(int(pid_file.read_text())))
+    wait_for(lambda: not is_running(int(pid_file.read_text())))
 
 
 def test_after_a_kill_the_next_run_starts_afresh(bench: Bench):
@@ -129,12 +121,12 @@ def test_after_a_kill_the_next_run_starts_afresh(bench: Bench):
     pid_file = bench.folder / "bin/pid-pip"
     arguments = ("env", "create", *bench.wishes, "--with", "uv", "--at", "made")
     with bench.start(*arguments) as process:
-        wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
+        wait_for(lambda: pid_file.exists() and pid_file.read_text() != "")
         second = bench.run(*arguments)
         assert "another jumar is creating" in second.stderr
         assert second.returncode == 2
         process.kill()
-    wait_until(lambda: not is_running(int(pid_file.read_text())))
+    wait_for(lambda: not is_running(int(pid_file.read_text())))
     assert bench.left_behind == [".made.unfinished", "made"]
     (bench.folder / "bin/uv").unlink()
     done = bench.create("--with", "uv", "--at", "made")
