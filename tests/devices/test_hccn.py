@@ -12,16 +12,8 @@ SAMPLES = Path(__file__).parent / "samples"
 def test_conf_is_by_physical_id_and_bad_addresses_are_none():
     ports = read_conf((SAMPLES / "hccn.conf").read_text())
     assert sorted(ports) == [0, 11, 12]
-    assert (ports[0].address, ports[0].gateway, ports[0].tls_enable) == (
-        "10.20.0.11",
-        "10.20.0.1",
-        True,
-    )
-    assert (ports[11].address, ports[11].tls_enable, ports[11].netmask) == (
-        "10.20.0.22",
-        False,
-        None,
-    )
+    assert ports[0].address == "10.20.0.11"
+    assert (ports[11].address, ports[11].netmask) == ("10.20.0.22", None)
     assert ports[12].address is None
 
 

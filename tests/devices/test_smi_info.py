@@ -97,14 +97,13 @@ def test_hbm_that_is_not_told_is_not_nothing():
         assert (card.memory_used_mb, card.memory_total_mb, card.utilisation_pct) == (None,) * 3
 
 
-def test_910_of_21_has_no_hugepages_and_its_memory_is_hbm():
+def test_the_memory_of_a_910_of_21_is_hbm():
     first, second = cards("info_910_21.txt")
     assert (first.id, first.name, first.generation, first.health) == (2, "910A", "910", "OK")
     assert (first.power_w, first.temperature_c, first.utilisation_pct) == (71.5, 44, 37)
     assert (first.memory_used_mb, first.memory_total_mb) == (11204, 32768)
     assert first.bus_id == "0000:5A:00.0"
     assert (second.id, second.health, second.temperature_c) == (6, "Warning", 91)
-    assert info("info_910_21.txt").chips[0].hugepages is None
     assert info("info_910_21.txt").driver_version == "21.0.9"
 
 
@@ -118,9 +117,6 @@ def test_a2_in_a_container_keeps_its_ids_and_says_what_it_does_not_know():
     assert (second.health, second.power_w, second.temperature_c) == ("Critical", None, None)
     assert second.bus_id is None
     assert second.processes == ()
-    hugepages = info("info_a2_container.txt").chips[0].hugepages
-    assert hugepages is not None
-    assert (hugepages.used, hugepages.total) == (12, 96)
 
 
 def test_a3_is_one_card_a_die_named_by_its_physical_id():

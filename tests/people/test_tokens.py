@@ -117,7 +117,7 @@ def test_the_last_use_is_written_at_most_once_an_hour(
 
 def test_a_password_is_changed_by_who_knows_the_old_one(accounts: Accounts) -> None:
     here, elsewhere = accounts.sign_in("ann", OLD), accounts.sign_in("ann", OLD)
-    named = accounts.new_token("ann", "ci")
+    named = accounts.tokens.new("ann", "ci").token
     code = accounts.login_code("ann")
     with pytest.raises(NotAllowed, match="old password is wrong"):
         accounts.change_password("ann", "guess", NEW, keep=here)
@@ -143,8 +143,8 @@ def test_who_has_no_password_yet_sets_the_first_one(accounts: Accounts) -> None:
 def test_a_reset_ends_all_that_let_in_before_and_gives_a_password_for_a_day(
     accounts: Accounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = [accounts.sign_in("ann", OLD), accounts.new_token("ann", "ci")]
-    code, others = accounts.login_code("ann"), accounts.new_token("root", "x")
+    held = [accounts.sign_in("ann", OLD), accounts.tokens.new("ann", "ci").token]
+    code, others = accounts.login_code("ann"), accounts.tokens.new("root", "x").token
     assert all(signed_in(accounts, *held))
     given = accounts.reset_password("ann")
     assert given.password not in repr(given)
@@ -176,7 +176,7 @@ def test_nobodys_password_is_not_reset(accounts: Accounts, name: str) -> None:
 def test_nothing_asked_for_before_a_reset_outlives_it(
     accounts: Accounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stolen = accounts.new_token("ann", "stolen")
+    stolen = accounts.tokens.new("ann", "stolen").token
     proof = still_held(stolen)
     real = accounts_module.matches
 

@@ -65,7 +65,7 @@ def test_a_token_that_makes_no_sense_is_refused(site: Running, body: dict[str, o
 
 def test_a_changed_password_ends_the_other_sessions_only(site: Running) -> None:
     elsewhere = {"Authorization": f"Bearer {sign_in(site, OLD).json['token']}"}
-    token = {"Authorization": f"Bearer {site.site.accounts.new_token('zoe', 'ci')}"}
+    token = {"Authorization": f"Bearer {site.site.accounts.tokens.new('zoe', 'ci').token}"}
     wrong = site.api("PUT", "/me/password", user="zoe", body={"old": "guess", "new": NEW})
     assert (wrong.status, wrong.error) == (403, "the old password is wrong")
     body = {"old": OLD, "new": NEW}
@@ -83,7 +83,7 @@ def test_an_open_session_does_not_let_one_guess_the_password(site: Running) -> N
 
 
 def test_a_reset_gives_a_password_once_and_ends_everything(site: Running) -> None:
-    site.site.accounts.new_token("zoe", "ci")
+    site.site.accounts.tokens.new("zoe", "ci")
     given = site.api("POST", "/users/zoe/reset", user="root")
     assert given.status == 200
     assert site.api("GET", "/me", user="zoe").status == 401

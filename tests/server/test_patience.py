@@ -189,7 +189,7 @@ def test_a_network_of_ipv6_is_one_address() -> None:
 
 
 def test_a_cookie_is_worth_nothing_after_signing_out(running: Running) -> None:
-    token = running.site.accounts.new_token("ann", "browser")
+    token = running.site.accounts.tokens.new("ann", "browser").token
     cookie = {"Cookie": f"jumar_session={token}"}
     assert running.api("GET", "/me", user=None, headers=cookie).status == 200
     assert running.ask("POST", "/logout", user=None, headers=cookie).status == 303

@@ -46,7 +46,7 @@ def test_a_stream_ends_with_the_right_to_it(running: Running, act: Act) -> None:
     job = running.running_job("ann")
     running.log_path(job.id).write_text("first\n")
     accounts = running.site.accounts
-    running.tokens["ann"] = accounts.new_token("ann", "laptop")
+    running.tokens["ann"] = accounts.tokens.new("ann", "laptop").token
     with streamed(running, job.id) as incoming:
         assert next(event for event in incoming if event.name == "log").data["text"] == "first\n"
         act(accounts, running.token("ann"))

@@ -57,7 +57,6 @@ class SmiChip:
     bus_id: str | None
     memory: Usage | None
     hbm: Usage | None
-    hugepages: Usage | None
     processes: tuple[SmiProcess, ...] = ()
 
 
@@ -221,7 +220,6 @@ def _chip(values: Mapping[str, str], units: Mapping[str, str]) -> SmiChip | None
         bus_id=word(values.get("busid")),
         memory=_usage(values, units, "memoryusage", "memory"),
         hbm=_usage(values, units, "hbmusage", "hbm"),
-        hugepages=_usage(values, {}, "hugepagesusage", "hugepageusage"),
     )
 
 

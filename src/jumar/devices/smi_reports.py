@@ -39,14 +39,10 @@ class Board:
     npu_id: int | None
     chip_id: int | None
     chip_name: str | None
-    product_name: str | None
-    serial_number: str | None
     software_version: str | None
     firmware_version: str | None
     compatibility: str | None
     bus_id: str | None
-    pci_device: str | None
-    chip_count: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +80,10 @@ def read_board(text: str) -> Board:
         npu_id=report.npu_id,
         chip_id=report.chip_id,
         chip_name=report.text("chip name"),
-        product_name=report.text("product name"),
-        serial_number=report.text("serial number"),
         software_version=report.text("software version"),
         firmware_version=report.text("firmware version"),
         compatibility=report.text("compatibility"),
         bus_id=report.text("pcie bus info"),
-        pci_device=report.text("pci device id"),
-        chip_count=identity(report.text("chip count")),
     )
 
 

@@ -207,10 +207,6 @@ class Accounts:
         self._database.write(change)
         self.tokens.forget()
 
-    def new_token(self, user: str, label: str) -> str:
-        """A secret that stands for `user` until it is taken back."""
-        return self.tokens.new(user, label).token
-
     def revoke(self, token: str) -> None:
         """Take a token back; one that nobody holds is none already."""
         self.tokens.revoke(token)

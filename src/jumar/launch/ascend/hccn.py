@@ -11,9 +11,6 @@ class Port(NamedTuple):
 
     address: Optional[str] = None
     netmask: Optional[str] = None
-    gateway: Optional[str] = None
-    netdetect: Optional[str] = None
-    tls_enable: Optional[bool] = None
 
 
 def read_conf(text: str) -> Dict[int, Port]:
@@ -38,11 +35,4 @@ def address(text: Optional[str]) -> Optional[str]:
 
 
 def _port(values: Mapping[str, str]) -> Port:
-    tls = values.get("tls_enable")
-    return Port(
-        address=address(values.get("address")),
-        netmask=address(values.get("netmask")),
-        gateway=address(values.get("gateway")),
-        netdetect=address(values.get("netdetect")),
-        tls_enable=None if tls not in ("0", "1") else tls == "1",
-    )
+    return Port(address(values.get("address")), address(values.get("netmask")))
