@@ -13,8 +13,8 @@ from jumar.jobs import finding, ledger
 from jumar.jobs.draining import Draining
 from jumar.jobs.engines import Engines
 from jumar.jobs.finding import PageQuery, checked_tags, popular_tags, set_tags
-from jumar.jobs.roster import Roster, would_be_queued
-from jumar.jobs.rows import JobRow
+from jumar.jobs.roster import Roster
+from jumar.jobs.rows import JobRow, would_be_queued
 from jumar.jobs.scheduling.forecast import (
     beside_holds,
     beside_others,

@@ -4,16 +4,15 @@ It mirrors the database: it is filled at start and changed only after a commit, 
 commits (`Database.write(…, then=…)`)."""
 
 import os
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from jumar.engine.base import SEND_LIMIT_S, Attempt, Engine, HasCards
+from jumar.engine.base import Attempt, Engine, HasCards
 from jumar.jobs.dependencies import HeldJobs
-from jumar.jobs.rows import JobRow
+from jumar.jobs.rows import JobRow, after_limit_s, queued
 from jumar.jobs.scheduling.cards import KindCards
 from jumar.jobs.scheduling.records import (
     OwnLimits,
@@ -27,11 +26,8 @@ from jumar.jobs.scheduling.turns import FairLine, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, Owner, PastUse, use_now
 from jumar.spec.causes import Cause
 from jumar.spec.devices import CardHold, CardProcess, CardRef
-from jumar.spec.job import JobSpec
 from jumar.spec.states import JobState
 
-# Between the end of the ranks and the moment the cards are seen to be free.
-_CLEAN_UP_S = 10.0
 _DEFAULT_HALF_LIFE_S = 7.0 * DAY_S
 
 
@@ -62,14 +58,14 @@ class ActiveJob:
     @property
     def grace_s(self) -> float:
         """How long it may hold its cards after it was asked to end."""
-        return self.row.spec.grace + _after_limit_s(self.row)
+        return self.row.spec.grace + after_limit_s(self.row)
 
     def ends_by(self) -> float | None:
         """When its cards are surely free again; None without a time limit."""
         limit_s = self.row.spec.time_limit
         ends: list[float] = []
         if limit_s is not None:
-            ends.append(self.began + limit_s + _after_limit_s(self.row))
+            ends.append(self.began + limit_s + after_limit_s(self.row))
         if self.asked is not None:
             ends.append(self.asked + self.grace_s)
         return time.time() + min(ends) - time.monotonic() if ends else None
@@ -373,36 +369,6 @@ class Roster:
         return cards is not None and cards.could_ever_hold(job.count, job.nodes)
 
 
-def queued(row: JobRow) -> QueuedJob:
-    """A waiting job as the scheduler sees it."""
-    return replace(
-        would_be_queued(row.spec, row.user, row.engine),
-        job_id=row.id,
-        order=row.seq,
-        grace_s=_after_limit_s(row),
-        rank=row.rank,
-        avoids=row.avoids,
-        yields_to=row.yields_to,
-        since=row.created_at,
-    )
-
-
-def would_be_queued(spec: JobSpec, user: str, engine: str) -> QueuedJob:
-    """A job that is only thought of, last in the line."""
-    return QueuedJob(
-        job_id="",
-        user=user,
-        kind=spec.device.kind,
-        count=spec.device.count,
-        nodes=spec.nodes,
-        priority=spec.priority,
-        order=sys.maxsize,
-        time_limit_s=spec.time_limit,
-        preemptible=spec.preemptible,
-        engine=engine,
-    )
-
-
 def _asked(job: ActiveJob) -> ActiveJob:
     return replace(job, asked=time.monotonic()) if job.leaves and job.asked is None else job
 
@@ -414,12 +380,6 @@ def _saved_at(attempt: Attempt) -> float | None:
             return max((entry.stat().st_mtime for entry in entries), default=None)
     except OSError:
         return None
-
-
-def _after_limit_s(row: JobRow) -> float:
-    """How long it may hold its cards after its time limit, which its ranks do not outlive."""
-    sending_s = SEND_LIMIT_S if row.spec.sends_results else 0.0
-    return sending_s + _CLEAN_UP_S
 
 
 def pool_of(engine: Engine | None) -> Pool:

@@ -1,14 +1,16 @@
-"""Rows of the tables of jobs and attempts, as records and back."""
+"""Rows of the tables of jobs and attempts, as records and back, and as the scheduler sees them."""
 
 import json
-from dataclasses import dataclass, field, fields
+import sys
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Row
 
-from jumar.jobs.scheduling.records import USUAL_PRIORITY
+from jumar.engine.base import SEND_LIMIT_S
+from jumar.jobs.scheduling.records import USUAL_PRIORITY, QueuedJob
 from jumar.spec.array import JobArray
 from jumar.spec.causes import Cause, Values
 from jumar.spec.devices import LOCAL_NODE, CardRef
@@ -18,6 +20,8 @@ from jumar.spec.states import AttemptState, JobState
 from jumar.words.reasons import cause_sentence
 
 T = TypeVar("T")
+# Between the end of the ranks and the moment the cards are seen to be free.
+_CLEAN_UP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +168,39 @@ def cards_of(text: str) -> tuple[CardRef, ...]:
     # An older jumar knew one node only.
     nodes = found if isinstance(found, dict) else {LOCAL_NODE: found}
     return tuple(CardRef(node, card) for node, ids in nodes.items() for card in ids)
+
+
+def queued(row: JobRow) -> QueuedJob:
+    """A waiting job as the scheduler sees it."""
+    return replace(
+        would_be_queued(row.spec, row.user, row.engine),
+        job_id=row.id,
+        order=row.seq,
+        grace_s=after_limit_s(row),
+        rank=row.rank,
+        avoids=row.avoids,
+        yields_to=row.yields_to,
+        since=row.created_at,
+    )
+
+
+def would_be_queued(spec: JobSpec, user: str, engine: str) -> QueuedJob:
+    """A job that is only thought of, last in the line."""
+    return QueuedJob(
+        job_id="",
+        user=user,
+        kind=spec.device.kind,
+        count=spec.device.count,
+        nodes=spec.nodes,
+        priority=spec.priority,
+        order=sys.maxsize,
+        time_limit_s=spec.time_limit,
+        preemptible=spec.preemptible,
+        engine=engine,
+    )
+
+
+def after_limit_s(row: JobRow) -> float:
+    """How long it may hold its cards after its time limit, which its ranks do not outlive."""
+    sending_s = SEND_LIMIT_S if row.spec.sends_results else 0.0
+    return sending_s + _CLEAN_UP_S

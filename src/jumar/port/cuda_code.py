@@ -11,6 +11,15 @@ from typing import TypeGuard
 
 from jumar.port import literals
 from jumar.port.context import PythonFile
+from jumar.port.cuda_only import (
+    BUILDERS,
+    COMPILED,
+    REPLACEABLE,
+    TELLS_NOTHING,
+    is_of_cuda,
+    is_portable,
+    is_switch,
+)
 from jumar.port.cuda_questions import (
     NONE_ON_NPUS,
     PROPERTIES,
@@ -18,38 +27,17 @@ from jumar.port.cuda_questions import (
     before_port,
     cuda_function,
 )
-from jumar.port.npu_api import SAME_NAME, TENSOR_TYPES
-from jumar.port.packages import imported, package_of
+from jumar.port.packages import imported
 from jumar.port.patterns import lazy_pattern
 from jumar.port.project import OWN
-from jumar.port.records import Severity
 
-_SWITCHES = ("torch.backends.cudnn.", "torch.backends.cuda.")
-_PRECISION = "torch.set_float32_matmul_precision"
-_BUILDERS = "torch.utils.cpp_extension."
-_VERSIONS = frozenset({"torch.version.cuda", "torch.version.hip"})
-_DESPITE_SAME_NAME = frozenset({"get_device_capability", "graph", "make_graphed_callables"})
-_TELLS_NOTHING = frozenset(
-    {
-        "is_available", "device_count", "current_device", "get_device_name", "is_initialized",
-        "get_device_properties", "is_bf16_supported", "init", "_is_compiled",
-    }
-)  # fmt: skip
-"""Functions of `torch.cuda` that code for CUDA alone calls as well."""
 _CAPTURES = frozenset({"torch.cuda.CUDAGraph", "torch.cuda.graph"})
-_STEP_OF_A_GRAPH = "torch.compiler.cudagraph_mark_step_begin"
-_FOR_GPUS = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
-"""What an operator that the repository or a library registers is called if it is for CUDA."""
 _FLOAT8 = lazy_pattern(r"(?:^|_)(?:float8|fp8)(?:_|$)|^Float8", re.IGNORECASE)
 _WITH_FLOAT8 = "950"
 _CUDA_FLAG = lazy_pattern(
     r"cuda_?(?:graph|ext(?:ension)?s?(?:_|$)|kernels?(?:_|$)|ops?(?:_|$))", re.IGNORECASE
 )
 """Flags for graphs, and for what is compiled from CUDA's sources: `has_cuda_extension`."""
-_REPLACEABLE = frozenset({"flash_attn", "xformers", "apex"})
-"""Packages whose imports are replaced where possible; what uses them then runs on NPUs."""
-_APEX_KERNELS = lazy_pattern(r"apex\.(?:contrib\.|.*(?:Function|FN)(?:\.|$))")
-"""Parts of apex that call its compiled extensions; its optimizers and amp have a build for NPUs."""
 _CUDA_TEXTS = lazy_pattern(
     r".*\.cuh?|nvidia-smi|(?:CUDA|Tensorrt|NvTensorRTRTX)ExecutionProvider|\w+_(?:nvenc|cuvid)"
     r"|[\w.]*-gpu"
@@ -61,7 +49,6 @@ _CHOSEN_FOR_CUDA = lazy_pattern(
 """Values that a check chooses for CUDA: a driver of cuSOLVER, a compiler, a list of requirements."""
 _CUDA_METHOD = lazy_pattern(r"(?:^|_)cuda_kernels?(?:_|$)")
 """Methods that run kernels for CUDA: `self.cuda_kernels_forward(x)`."""
-_COMPILED = frozenset({"_C", "_ext"})
 _BUILD_OPTIONS = frozenset({"extra_cuda_cflags", "cuda_sources"})
 _HARMLESS = lazy_pattern(
     r"is_\w+_available|print|log|debug|info|warning|warn|error|exception|write|len|str|int|float|bool"
@@ -128,7 +115,9 @@ def facts(nodes: Iterable[ast.AST], file: PythonFile) -> Facts:
 def _read(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> None:
     """Read a statement or an expression, part by part."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        found.cuda += [n for n in imported(node) if _is_of_cuda(n, reader)]
+        found.cuda += [
+            n for n in imported(node) if is_of_cuda(n, reader.file, elsewhere=reader.elsewhere)
+        ]
         return
     parts = [c for c in ast.iter_child_nodes(node) if isinstance(c, (ast.stmt, ast.ExceptHandler))]
     if isinstance(node, (ast.With, ast.AsyncWith, ast.For, ast.While, ast.If, ast.Try, *_DEFINES)):
@@ -150,24 +139,24 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
     """One statement without parts: what it is about excuses the calls that it makes."""
     about: list[str] = []
     calls: list[ast.Call] = []
-    is_switch = False
+    switches = False
     for one in ast.walk(node):
         if isinstance(one, (ast.Name, ast.Attribute)):
             name = reader.name(one)
             if _is_float8(one, name, reader):
                 about.append("float8")
                 found.never = True
-            elif _is_of_cuda(name, reader):
+            elif is_of_cuda(name, reader.file, elsewhere=reader.elsewhere):
                 about.append(name)
                 found.never |= name in _CAPTURES
                 found.captures |= name in _CAPTURES
-                found.builds |= name.startswith(_BUILDERS)
+                found.builds |= name.startswith(BUILDERS)
             elif _asks_for_generation(one, reader):
                 about.append(f"get_device_properties().{getattr(one, 'attr', '')}")
-            sets = _is_switch(name, reader)
+            sets = is_switch(name, reader.file)
             found.switches |= sets
-            is_switch |= sets and isinstance(one, ast.Attribute)
-            found.portable |= _is_portable(name)
+            switches |= sets and isinstance(one, ast.Attribute)
+            found.portable |= is_portable(name)
         elif isinstance(one, ast.Call):
             calls.append(one)
             found.portable |= getattr(one.func, "attr", "") == "cuda"
@@ -177,7 +166,7 @@ def _read_simple(node: ast.AST, reader: _Reader, found: Facts, hops: int) -> Non
             about.append(one.arg or "")
             found.builds = True
     unknown = [call for call in calls if not _is_followed(call, reader, found, about, hops)]
-    if not about and not is_switch:
+    if not about and not switches:
         found.unknown |= any(not _is_harmless(call, reader) for call in unknown)
     found.cuda += about
 
@@ -283,7 +272,7 @@ def _is_float8(node: ast.Name | ast.Attribute, name: str, reader: _Reader) -> bo
 def is_for_cuda(flag: ast.AST, file: PythonFile) -> bool:
     """Whether a flag turns on what only CUDA has: `use_cuda_graph`, `args.fp8`."""
     name = getattr(flag, "attr", getattr(flag, "id", ""))
-    if _CUDA_FLAG.search(name) or name in _COMPILED:
+    if _CUDA_FLAG.search(name) or name in COMPILED:
         return True
     return file.options.chip != _WITH_FLOAT8 and _FLOAT8.search(name) is not None
 
@@ -304,9 +293,9 @@ def _kernel_called(call: ast.Call, reader: _Reader) -> str:
     if isinstance(call.func, ast.Attribute) and _is_loaded(call.func.value, reader):
         return ast.unparse(call.func)
     name = reader.name(call.func) or _kept_in_self(call.func, reader)
-    compiled = not _COMPILED.isdisjoint(name.split(".")) or name.partition(".")[0] in _REPLACEABLE
+    compiled = not COMPILED.isdisjoint(name.split(".")) or name.partition(".")[0] in REPLACEABLE
     runs = compiled or name.endswith(".apply")
-    return name if runs and _is_of_cuda(name, reader) else ""
+    return name if runs and is_of_cuda(name, reader.file, elsewhere=reader.elsewhere) else ""
 
 
 def _is_loaded(module: ast.expr, reader: _Reader) -> bool:
@@ -316,7 +305,7 @@ def _is_loaded(module: ast.expr, reader: _Reader) -> bool:
     bound = reader.file.names.values(module.id, reader.file.scope(module))
     return any(
         isinstance(value, ast.Call)
-        and any(isinstance(a, ast.Constant) and a.value in _COMPILED for a in value.args)
+        and any(isinstance(a, ast.Constant) and a.value in COMPILED for a in value.args)
         for value in bound
     )
 
@@ -338,7 +327,7 @@ def _kept_in_self(called: ast.expr, reader: _Reader) -> str:
 def _is_harmless(call: ast.Call, reader: _Reader) -> bool:
     method = getattr(call.func, "attr", getattr(call.func, "id", ""))
     name = reader.name(call.func)
-    asks = name.startswith("torch.cuda.") and method in _TELLS_NOTHING
+    asks = name.startswith("torch.cuda.") and method in TELLS_NOTHING
     return asks or _HARMLESS.fullmatch(method) is not None
 
 
@@ -391,45 +380,3 @@ def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _R
 def _is_forward(node: ast.stmt) -> TypeGuard[FunctionDef]:
     """Whether this is what `.apply(…)` of an autograd function runs."""
     return isinstance(node, FunctionDef) and node.name == "forward"
-
-
-def _is_switch(name: str, reader: _Reader) -> bool:
-    """Whether a name has no effect on NPUs, or stays CUDA's in portable code."""
-    activity = name == "torch.profiler.ProfilerActivity.CUDA" and not reader.file.options.npu_only
-    return activity or name == _PRECISION or name.startswith(_SWITCHES)
-
-
-def _is_of_cuda(name: str, reader: _Reader) -> bool:
-    if name in _VERSIONS or name.startswith(_BUILDERS):
-        return True
-    if name.startswith("torch.cuda."):
-        member, _, rest = name.removeprefix("torch.cuda.").partition(".")
-        if member in ("nvtx", "amp") or member.startswith("_"):
-            return member == "nvtx" and rest not in ("", "range")
-        known = member in SAME_NAME or member in TENSOR_TYPES or member == "OutOfMemoryError"
-        return member in _DESPITE_SAME_NAME or not known
-    if name.startswith("torch.ops."):
-        return _FOR_GPUS.search(name) is not None
-    if not name or name.startswith(("torch.", OWN)):
-        return name == _STEP_OF_A_GRAPH
-    if not _COMPILED.isdisjoint(name.split(".")):
-        return True
-    if name.partition(".")[0] in _REPLACEABLE and _is_replaced(name, reader):
-        return False
-    package = package_of(name)
-    known = None if package is None else package.facts()
-    needs_work = known is not None and known.severity is Severity.WORK
-    return needs_work or _APEX_KERNELS.match(name) is not None
-
-
-def _is_replaced(name: str, reader: _Reader) -> bool:
-    """Whether a name no longer comes from its package; elsewhere in the repository it may."""
-    return reader.elsewhere or any(f"{name}.".startswith(f"{n}.") for n in reader.file.replaced)
-
-
-def _is_portable(name: str) -> bool:
-    if name.startswith("torch.cuda."):
-        member = name.removeprefix("torch.cuda.").partition(".")[0]
-        portable = SAME_NAME | TENSOR_TYPES | {"amp"}
-        return member in portable - _TELLS_NOTHING - _DESPITE_SAME_NAME
-    return name in ("torch.autocast", "torch.distributed.init_process_group")

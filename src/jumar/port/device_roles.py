@@ -8,6 +8,7 @@ from jumar.port.context import PythonFile
 from jumar.port.device_keys import (
     holds_rng_devices,
     is_default,
+    is_device,
     is_device_map,
     is_joined_to_cpu,
     is_map_location,
@@ -393,38 +394,3 @@ def _types_device(literal: ast.Subscript, file: PythonFile) -> bool:
 def _beside_cpu(node: ast.expr) -> bool:
     """Whether another device, such as "cpu", is an alternative in the same expression."""
     return beside(OTHER_DEVICES, node)
-
-
-def is_device(node: ast.AST, file: PythonFile) -> bool:
-    """Whether an expression surely yields a device or its name."""
-    if isinstance(node, ast.Name):
-        return is_device_name(node.id) or _is_target_of_to(node, file)
-    if isinstance(node, ast.Attribute):
-        if node.attr == "type":
-            return True
-        return is_device_name(node.attr)
-    if isinstance(node, ast.Subscript):
-        key = node.slice
-        return isinstance(key, ast.Constant) and is_device_name(str(key.value))
-    if isinstance(node, ast.Call):
-        return _call_yields_device(node, file)
-    return False
-
-
-def _is_target_of_to(node: ast.Name, file: PythonFile) -> bool:
-    """Whether a name is the parameter of a method `to(self, target)`."""
-    function = file.enclosing_function(node)
-    if function is None or function.name != "to" or len(function.args.args) != 2:
-        return False
-    return function.args.args[1].arg == node.id
-
-
-def _call_yields_device(node: ast.Call, file: PythonFile) -> bool:
-    if isinstance(node.func, ast.Name) and node.func.id == "str" and node.args:
-        return is_device(node.args[0], file)
-    if isinstance(node.func, ast.Attribute):
-        if node.func.attr in ("lower", "strip", "split", "upper"):
-            return is_device(node.func.value, file)
-        if node.func.attr in ("get_device", "device"):
-            return True
-    return file.name(node.func) == "torch.device" or looks_up_device(node)

@@ -7,9 +7,9 @@ that are not called (`args.cuda`) are ignored."""
 import ast
 import re
 
-from jumar.port import device_roles
 from jumar.port.catalogue import State, catalogue
 from jumar.port.context import PythonFile
+from jumar.port.device_keys import is_device
 from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import ACCELERATOR, TORCH_NPU
 from jumar.port.records import Piece, Remark, Severity, Words
@@ -223,7 +223,7 @@ def _is_index(device: ast.expr, file: PythonFile) -> bool:
     """Whether the device is surely an index, so that None and numbers both have to work."""
     if isinstance(device, ast.Constant):
         return isinstance(device.value, int)
-    if device_roles.is_device(device, file) and not isinstance(device, ast.Call):
+    if is_device(device, file) and not isinstance(device, ast.Call):
         return False
     if isinstance(device, ast.Name):
         bound = file.names.values(device.id, file.scope(device))

@@ -4,8 +4,9 @@ Other ways to parse a device's name stay; they work on the ported name."""
 
 import ast
 
-from jumar.port import device_roles, literals
+from jumar.port import literals
 from jumar.port.context import PythonFile
+from jumar.port.device_keys import is_device
 from jumar.port.literals import Form
 from jumar.port.records import Words
 from jumar.port.rules.base import Outcomes, Rule
@@ -34,7 +35,7 @@ def _on_device(method: ast.Attribute, file: PythonFile) -> bool:
     receiver: ast.expr = method.value
     while isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute):
         receiver = receiver.func.value
-    return device_roles.is_device(receiver, file)
+    return is_device(receiver, file)
 
 
 RULE = Rule(

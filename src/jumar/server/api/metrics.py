@@ -5,13 +5,11 @@ Reading takes a core: each question reads some megabytes at most, and says when 
 import math
 import threading
 import time
-from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import PurePosixPath
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request
@@ -22,6 +20,7 @@ from jumar.errors import NotFound
 from jumar.jobs.rows import JobRow
 from jumar.launch.ranks.environment import is_secret
 from jumar.server.api.alerts import kept_alerts, not_finite
+from jumar.server.api.curves import curve_of, joined, shown
 from jumar.server.api.jobs import MOST_NUMBER, Seen
 from jumar.server.api.metric_files import Source, sources
 from jumar.server.edge.auth import SeenJob
@@ -30,7 +29,7 @@ from jumar.server.edge.site import Site, SiteOf
 from jumar.spec.metrics import Alert, Curve, JobMetrics, OwnRun
 from jumar.track.reading import FileReader
 from jumar.track.runs import RunReader
-from jumar.track.series import MOST_POINTS, Series, thinned
+from jumar.track.series import MOST_POINTS, Series
 
 MOST_READERS = 256
 _BLOCK_BYTES = 1 << 20
@@ -47,7 +46,6 @@ _FRESH_S = 1.0
 # Reading holds the interpreter: one at a time, so that others are answered in between.
 READING = CapacityLimiter(1)
 Axis = Literal["step", "time"]
-Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
@@ -233,14 +231,6 @@ class _Answers:
 _answers = _Answers()
 
 
-def shown(found: JobMetrics, points: int, begin: float | None) -> JobMetrics:
-    """With fewer points; with `begin`, over the seconds since then."""
-    curves = found.curves
-    if begin is not None:
-        curves = tuple(made for curve in curves if (made := _over_time(curve, begin)).x)
-    return replace(found, curves=tuple(_thin(curve, points) for curve in curves))
-
-
 @dataclass(frozen=True, slots=True)
 class ReadFile:
     """A file of a job, as far as it was read."""
@@ -314,13 +304,13 @@ def _metrics(told: Told) -> JobMetrics:
             runs[run.file] = run
         name, label = (one.source.name, "") if run is None else (run.file, run.run)
         for series in one.series:
-            made = _curve(series, name, label)
+            made = curve_of(series, name, label)
             # What has no run of its own is the job's.
             key = (series.name, name if label else "")
             if key not in curves:
                 curves[key] = made
             elif one.source.folder:
-                curves[key] = _joined(curves[key], made)
+                curves[key] = joined(curves[key], made)
     return JobMetrics(
         curves=tuple(curves.values()),
         is_complete=not told.unread,
@@ -351,65 +341,3 @@ def _folder_name(folder: str) -> str:
     parts = PurePosixPath(folder).parts
     short = parts[1:] if parts[0] in ("code", "tensorboard", "out") else parts
     return "/".join(short) or folder
-
-
-def _curve(series: Series, log: str, run: str) -> Curve:
-    # The reader of another question may be adding to it.
-    x, y, times = tuple(series.x), tuple(series.y), tuple(series.times)
-    length = min(len(x), len(y), len(times))
-    return Curve(
-        name=series.name,
-        axis=series.axis,
-        log=log,
-        x=x[:length],
-        y=tuple(_finite(value) for value in y[:length]),
-        times=tuple(_finite(value) for value in times[:length]),
-        count=series.count,
-        last=_finite(series.last),
-        not_finite_from=series.first_not_finite,
-        run=run,
-    )
-
-
-def _joined(first: Curve, then: Curve) -> Curve:
-    """Two files of one run: what the later one repeats is overwritten."""
-    if not then.x:
-        return first
-    kept = bisect_left(first.x, then.x[0])
-    begins = [at for at in (first.not_finite_from, then.not_finite_from) if at is not None]
-    return replace(
-        then,
-        x=first.x[:kept] + then.x,
-        y=first.y[:kept] + then.y,
-        times=first.times[:kept] + then.times,
-        count=first.count + then.count,
-        not_finite_from=begins[0] if begins else None,
-    )
-
-
-def _thin(curve: Curve, points: int) -> Curve:
-    numbers = [math.nan if value is None else value for value in curve.y]
-    places = thinned(numbers, points)
-    return replace(
-        curve,
-        x=_at(curve.x, places),
-        y=_at(curve.y, places),
-        # Only asked for as an axis: a third of the answer.
-        times=(),
-    )
-
-
-def _over_time(curve: Curve, begin: float) -> Curve:
-    known = [place for place, at in enumerate(curve.times) if at is not None]
-    # Clocks of machines differ.
-    known.sort(key=lambda place: curve.times[place] or 0.0)
-    x = tuple((curve.times[place] or 0.0) - begin for place in known)
-    return replace(curve, axis="time", x=x, y=_at(curve.y, known), times=_at(curve.times, known))
-
-
-def _at(values: Sequence[Value], places: Sequence[int]) -> tuple[Value, ...]:
-    return tuple([values[place] for place in places])
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
