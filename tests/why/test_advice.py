@@ -1,24 +1,13 @@
 """What an answer takes from the log itself: advice, packages, versions, and tracebacks however they are drawn."""
 
-import os
 import re
 
 import pytest
+from tests.why.logs import verdict_of as _of
 
-from jumar.spec.verdicts import Verdict
 from jumar.why.advice import advice, packages_of
 from jumar.why.apis import api_of
-from jumar.why.judging import Source, judge
 from jumar.why.knowledge import rows
-
-
-def _of(text: str) -> Verdict:
-    fd = os.memfd_create("log")
-    try:
-        os.write(fd, text.encode())
-        return judge([Source("log", lambda: os.dup(fd))])
-    finally:
-        os.close(fd)
 
 
 def test_the_advice_of_a_message_comes_first_in_the_remedy() -> None:

@@ -1,28 +1,17 @@
 """What the form of a message tells beyond its class, and what is read of logs that are cut, wrapped or drawn oddly."""
 
-import os
 import re
 from pathlib import Path
 
 import pytest
+from tests.why.logs import verdict_of as _of
 
-from jumar.spec.verdicts import Verdict
-from jumar.why.judging import Source, judge
 from jumar.why.knowledge import LANGUAGES, causes
 from jumar.why.particulars import fits_all, particulars, read, words
 from jumar.why.statements import statements
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    {}\n'
 _NAME = re.compile(r"\{\w+\}")
-
-
-def _of(text: str) -> Verdict:
-    fd = os.memfd_create("log")
-    try:
-        os.write(fd, text.encode())
-        return judge([Source("log", lambda: os.dup(fd))])
-    finally:
-        os.close(fd)
 
 
 def _rows() -> list[list[str]]:

@@ -1,26 +1,15 @@
 """What the grammar of a line tells: why, whoever says it, what it is about, and who says so."""
 
-import os
 import re
 from pathlib import Path
 
 import pytest
+from tests.why.logs import verdict_of as _of
 
-from jumar.spec.verdicts import Verdict
-from jumar.why.judging import Source, judge
 from jumar.why.knowledge import LANGUAGES, causes, rows
 from jumar.why.reasons import reason_of, words
 
 _NAME = re.compile(r"\{\w+\}")
-
-
-def _of(text: str) -> Verdict:
-    fd = os.memfd_create("log")
-    try:
-        os.write(fd, text.encode())
-        return judge([Source("log", lambda: os.dup(fd))])
-    finally:
-        os.close(fd)
 
 
 def _rows() -> list[list[str]]:

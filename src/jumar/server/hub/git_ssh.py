@@ -17,6 +17,7 @@ from jumar.hub.gitting import LONGEST_S
 from jumar.hub.hub import LINK_S
 from jumar.hub.names import Kind, plural
 from jumar.server.edge.site import Site
+from jumar.server.edge.ssh_channel import ServedChannel
 from jumar.server.hub.call import in_thread, split_kind
 from jumar.server.hub.git_service import SERVICES, Started, end, service, start
 from jumar.spec.people import UserRecord
@@ -30,61 +31,22 @@ _PROTOCOL = re.compile(r"version=[0-9](:[a-z0-9=-]+)*", re.ASCII)
 _USAGE = "this is for git: git clone ssh://git@HOST:PORT/models/OWNER/NAME.git"
 
 
-class GitChannel(asyncssh.SSHServerSession[bytes]):
+class GitChannel(ServedChannel):
     """One command of git, from its beginning to its end."""
 
     def __init__(self, site: Site, user: UserRecord) -> None:
+        super().__init__(_MOST_WAITING)
         self._site = site
         self._user = user
-        self._channel: asyncssh.SSHServerChannel[bytes] | None = None
         self._command = ""
-        self._waiting = bytearray()
-        """What the client has sent and git has not taken yet."""
-        self._is_input_ended = False
-        self._something = asyncio.Event()
-        self._may_write = asyncio.Event()
-        self._may_write.set()
-        self._task: asyncio.Task[None] | None = None
-
-    def connection_made(self, chan: "asyncssh.SSHServerChannel[bytes]") -> None:
-        self._channel = chan
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    def shell_requested(self) -> bool:
-        return True
 
     def exec_requested(self, command: str) -> bool:
         self._command = command
         return True
 
-    def session_started(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def data_received(self, data: bytes, datatype: int | None) -> None:
-        self._waiting += data
-        self._something.set()
-        if self._channel is not None and len(self._waiting) > _MOST_WAITING:
-            self._channel.pause_reading()
-
-    def eof_received(self) -> bool:
-        self._is_input_ended = True
-        self._something.set()
-        return True
-
-    def pause_writing(self) -> None:
-        self._may_write.clear()
-
-    def resume_writing(self) -> None:
-        self._may_write.set()
-
-    async def _run(self) -> None:
-        channel = self._channel
-        assert channel is not None
+    async def _serve(self, channel: "asyncssh.SSHServerChannel[bytes]") -> None:
         try:
-            code = await self._serve(channel)
+            code = await self._code(channel)
         except (JumarError, OSError, TimeoutError) as error:
             hint = error.hint if isinstance(error, JumarError) else None
             said = f"jumar: {error}\n" + (f"hint: {hint}\n" if hint else "")
@@ -94,7 +56,7 @@ class GitChannel(asyncssh.SSHServerSession[bytes]):
         if not channel.is_closing():
             channel.exit(code)
 
-    async def _serve(self, channel: "asyncssh.SSHServerChannel[bytes]") -> int:
+    async def _code(self, channel: "asyncssh.SSHServerChannel[bytes]") -> int:
         asked, path, rest = _parsed(self._command)
         kind, owner, name = _place(path)
         right = rest[0] if asked == "git-lfs-authenticate" and rest else ""

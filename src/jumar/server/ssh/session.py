@@ -15,6 +15,7 @@ from jumar.launch.processes import frames
 from jumar.launch.processes.frames import BadFrame, Reader, json_frame
 from jumar.server.edge.sessions import Session
 from jumar.server.edge.site import Site
+from jumar.server.edge.ssh_channel import ServedChannel
 
 _BLOCK = 1 << 16
 _FAILED = 255
@@ -33,35 +34,20 @@ _SFTP = (
 )
 
 
-class Channel(asyncssh.SSHServerSession[bytes]):
+class Channel(ServedChannel):
     """What one channel asks for, from its beginning to its end."""
 
     def __init__(self, site: Site, user: str, job_id: str) -> None:
+        super().__init__(frames.INPUT_WINDOW)
         self._site = site
         self._user = user
         self._job_id = job_id
-        self._channel: asyncssh.SSHServerChannel[bytes] | None = None
         self._command: list[str] | None = None
         self._terminal: dict[str, Any] | None = None
         self._session: Session | None = None
-        self._waiting = bytearray()
-        """What was typed before the command runs, or that it has not taken yet."""
-        self._is_input_ended = False
         self._room = frames.INPUT_WINDOW
-        self._may_write = asyncio.Event()
-        self._may_write.set()
-        self._something = asyncio.Event()
-        """To be sent to the command."""
         self._notes: dict[str, bytes] = {}
         """The last of each kind: however many come, no more are kept."""
-        self._task: asyncio.Task[None] | None = None
-
-    def connection_made(self, chan: "asyncssh.SSHServerChannel[bytes]") -> None:
-        self._channel = chan
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     def pty_requested(
         self, term_type: str, term_size: tuple[int, int, int, int], term_modes: Any
@@ -73,9 +59,6 @@ class Channel(asyncssh.SSHServerSession[bytes]):
         self._terminal = {"rows": rows, "columns": columns, "term": term}
         return True
 
-    def shell_requested(self) -> bool:
-        return True
-
     def exec_requested(self, command: str) -> bool:
         self._command = ["/bin/sh", "-c", command]
         return "\0" not in command
@@ -83,20 +66,6 @@ class Channel(asyncssh.SSHServerSession[bytes]):
     def subsystem_requested(self, subsystem: str) -> bool:
         self._command = ["/bin/sh", "-c", _SFTP]
         return subsystem == "sftp"
-
-    def session_started(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def data_received(self, data: bytes, datatype: int | None) -> None:
-        self._waiting += data
-        self._something.set()
-        if self._channel is not None and len(self._waiting) > frames.INPUT_WINDOW:
-            self._channel.pause_reading()
-
-    def eof_received(self) -> bool:
-        self._is_input_ended = True
-        self._something.set()
-        return True
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
         if width and height:
@@ -110,19 +79,11 @@ class Channel(asyncssh.SSHServerSession[bytes]):
     def break_received(self, msec: int) -> bool:
         return False
 
-    def pause_writing(self) -> None:
-        self._may_write.clear()
-
-    def resume_writing(self) -> None:
-        self._may_write.set()
-
     def _note(self, kind: str, data: bytes) -> None:
         self._notes[kind] = data
         self._something.set()
 
-    async def _run(self) -> None:
-        channel = self._channel
-        assert channel is not None
+    async def _serve(self, channel: "asyncssh.SSHServerChannel[bytes]") -> None:
         try:
             self._site.sessions.check_room(self._user)
             stream = await asyncio.to_thread(self._site.service.start_beside, self._job_id)
