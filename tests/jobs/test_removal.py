@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.tars import tar_of
-from tests.waiting import wait_for
+from tests.waiting import wait_for, wait_for_job
 
 from jumar.database.access import Database, open_database
 from jumar.engine.memory import MemoryEngine
@@ -150,7 +150,8 @@ def test_results_that_are_only_here_are_not_removed(home: Home) -> None:
     wait_for(lambda: (job, 1) in home.engine.started())
     home.engine.stage(job, StagingRecord(phase="not-uploaded"))
     home.engine.finish(job)
-    wait_for(lambda: home.service.get(job).not_uploaded)
+    # Where its data is can be seen before its end.
+    wait_for_job(home.service, job, lambda one: one.state.is_final and one.not_uploaded)
     with pytest.raises(Conflict, match="not yet uploaded") as caught:
         home.service.remove(job)
     assert caught.value.hint == f"send them first: jumar jobs upload {job}"
