@@ -183,3 +183,9 @@ def test_what_torch_load_quotes_of_another_fault_is_not_answered_by_its_own_advi
         "Check the documentation of torch.load to learn more about types accepted by default with weights_only\n"
     )
     assert (verdict.cause, "weights_only" in verdict.remedy["en"]) == ("device-busy", False)
+
+
+def test_a_decorator_that_hands_a_call_on_is_no_party() -> None:
+    above = '  File "/opt/lib/python3.10/site-packages/huggingface_hub/utils/_deprecation.py", line 101, in inner_f'
+    raised = '  File "/opt/lib/python3.10/site-packages/trl/trainer/sft_trainer.py", line 152, in __init__'
+    assert packages_of(f'  File "/u/train.py", line 3, in f\n{above}\n{raised}') == ["trl"]

@@ -81,6 +81,8 @@ _CALLED = re.compile(
 _TOOLS = frozenset(
     ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
 )
+# Decorators that other packages take from there: they only hand the call on.
+_HANDS_ON = "huggingface_hub/utils/"
 _DISTRIBUTIONS = {
     "cv2": "opencv-python",
     "PIL": "Pillow",
@@ -275,6 +277,8 @@ def packages_of(frames: str) -> list[str]:
     found: list[str] = []
     for frame in reversed(frames.split("\n")):
         name = _PACKAGE.search(frame)
+        if _HANDS_ON in frame:
+            continue
         if name is None:
             if "/lib/python" in frame or "<frozen" in frame:
                 continue
