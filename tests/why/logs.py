@@ -3,7 +3,8 @@
 import os
 
 from jumar.spec.verdicts import Verdict
-from jumar.why.judging import Source, judge
+from jumar.why.judging import judge
+from jumar.why.signs import Source
 
 
 def verdict_of(text: str) -> Verdict:

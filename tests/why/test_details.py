@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from jumar.cli.why import command
 from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, Verdict
-from jumar.why.judging import Source, judge
+from jumar.why.judging import judge
+from jumar.why.signs import Source
 
 
 def _of(*texts: str) -> Verdict:

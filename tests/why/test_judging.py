@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from jumar.errors import BadInput
 from jumar.spec.verdicts import Verdict
 from jumar.why.gather import from_path, from_paths
-from jumar.why.judging import Source, judge
+from jumar.why.judging import judge
 from jumar.why.scan import regions
+from jumar.why.signs import Source
 
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "/u/train.py", line {line}, in <module>\n    x()\n'

@@ -11,7 +11,7 @@ from jumar.spec.records import JobFile, JobRecord
 from jumar.spec.verdicts import Verdict
 from jumar.why.apart import judge_apart
 from jumar.why.gather import rank_of
-from jumar.why.judging import Source
+from jumar.why.signs import Source
 
 _LOGS = "logs"
 _MOST_LOGS = 10_000

@@ -17,7 +17,8 @@ from contextlib import suppress
 from jumar.errors import JumarError
 from jumar.spec.verdicts import Verdict
 from jumar.spec.wire import decode, encode
-from jumar.why.judging import Source, judge, unread
+from jumar.why.judging import judge, unread
+from jumar.why.signs import Source
 
 _MOST_CPU_S = 20
 _MOST_MEMORY = 1 << 30

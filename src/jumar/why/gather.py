@@ -9,7 +9,7 @@ from functools import partial
 from typing import BinaryIO
 
 from jumar.errors import BadInput
-from jumar.why.judging import Source
+from jumar.why.signs import Source
 
 _MOST_FILES = 20_000
 _RANK = re.compile(r"rank[-_]?(\d{1,7})(?=\D|$)|worker[-_](\d{1,7})(?=\D|$)", re.I)

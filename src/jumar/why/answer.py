@@ -1,0 +1,125 @@
+"""What is said of the sign that was chosen: the words, who it was, and the lines that show it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, UNKNOWN, Evidence, Verdict
+from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
+from jumar.why.event import Event
+from jumar.why.knowledge import LANGUAGES, LIBRARY_ERROR, PYTHON_ERROR, Cause, Level, texts
+from jumar.why.particulars import words
+from jumar.why.reasons import words as words_of_reasons
+from jumar.why.scan import line_number
+from jumar.why.signs import Logs, Sign, around, opened
+
+MOST_SAME = 3
+"""So many lines that tell of the same are shown."""
+_UNEXPLAINED = frozenset((LIBRARY_ERROR, PYTHON_ERROR))
+_SHOWN = 300
+_SPACE = {"en": " ", "zh": ""}
+"""What stands between two sentences."""
+_MOST_RANKS = 16
+
+
+def answer(
+    name: str,
+    values: Mapping[str, str],
+    read: Logs,
+    known: Cause | None = None,
+    also: Sequence[str] = (),
+    particular: str | None = None,
+    details: Sequence[Detail] = (),
+) -> Verdict:
+    told = {
+        one: _words_of(one, particular) if particular else texts(one)[name] for one in LANGUAGES
+    }
+    if particular is None and name in _UNEXPLAINED and "advice" in also:
+        # Where a message says what to do, that nothing is known of it would be no help.
+        told = {one: {**told[one], "remedy": texts(one)["also"]["advised"]} for one in LANGUAGES}
+    return Verdict(
+        cause=None if known is None else known.name,
+        whose=UNKNOWN if known is None else known.whose,
+        kind=_kind(known),
+        what={one: _what(one, told[one]["what"], values, details) for one in LANGUAGES},
+        remedy={one: _remedy(one, told[one]["remedy"], values, also, details) for one in LANGUAGES},
+        files=read.files,
+        bytes=read.bytes,
+    )
+
+
+def _words_of(language: str, particular: str) -> Mapping[str, str]:
+    known = words(language).get(particular)
+    return words_of_reasons(language)[particular] if known is None else known
+
+
+def _kind(known: Cause | None) -> str:
+    if known is None:
+        return NOTHING
+    return CONSEQUENCE if is_consequence(known) else FAULT
+
+
+def _what(language: str, general: str, values: Mapping[str, str], details: Sequence[Detail]) -> str:
+    """What is wrong, and who it was."""
+    return _SPACE[language].join([general.format_map(values), *_sentences(language, WHAT, details)])
+
+
+def _remedy(
+    language: str,
+    general: str,
+    values: Mapping[str, str],
+    also: Sequence[str],
+    details: Sequence[Detail],
+) -> str:
+    """What to do about a cause in general, and what its own message and place say."""
+    known = texts(language)["also"]
+    told = {sentence: known[sentence].format_map(values) for sentence in also}
+    first = [told.pop("advice")] if "advice" in told else []
+    besides = _sentences(language, REMEDY, details)
+    return _SPACE[language].join([*first, general.format_map(values), *besides, *told.values()])
+
+
+def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:
+    known = texts(language)["also"]
+    return [known[one.sentence].format_map(one.values) for one in details if one.to == to]
+
+
+def details_around(chosen: Sign, same: Sequence[Sign]) -> list[Detail]:
+    """What is said around the line besides, and around others that tell of the same."""
+    cause = chosen.event.cause
+    own = _own_words(chosen.event)
+    if not has_details(cause):
+        return own
+    text = "\n".join(around(sign) for sign in (chosen, *same[: MOST_SAME - 1]))
+    found = [*own, *details_of(cause, text)]
+    waiting = sorted({sign.rank for sign in (chosen, *same) if sign.rank is not None})
+    if cause.level is Level.LOST_PEER and len(waiting) > 1:
+        ranks = ", ".join(map(str, waiting[:_MOST_RANKS]))
+        found.append(Detail(WHAT, "waiting-ranks", {"ranks": ranks}))
+    return found
+
+
+def _own_words(event: Event) -> list[Detail]:
+    """The exception's own message and the script's own line, where nothing more particular is told."""
+    line, error = event.values.get("own"), event.values.get("error", "")
+    is_read = event.particular is not None and not event.is_stated
+    if line is None or is_read or event.cause.whose != "script":
+        return []
+    is_told = event.is_stated or "{error}" in texts("en")[event.cause.name]["what"]
+    said = [] if is_told else [Detail(WHAT, "own-message", {"error": error})]
+    return said if line in error else [*said, Detail(WHAT, "own-line", {"line": line})]
+
+
+def evidence_of(signs: Iterable[Sign]) -> tuple[Evidence, ...]:
+    return tuple(_shown(sign) for sign in signs)
+
+
+def _shown(sign: Sign) -> Evidence:
+    with opened(sign.source) as fd:
+        number = 1 if fd is None else line_number(fd, sign.event.line.offset)
+    return Evidence(
+        file=sign.source.name,
+        line=number,
+        text=sign.event.line.text.strip()[:_SHOWN],
+        cause=sign.event.cause.name,
+        rank=sign.rank,
+        at=sign.event.line.at,
+    )
