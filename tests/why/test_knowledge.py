@@ -110,7 +110,7 @@ def test_the_page_tells_how_the_public_threads_were_judged() -> None:
     lines = (here / "threads.tsv").read_text("utf-8").splitlines()
     found = [line.split("\t") for line in lines if not line.startswith(("#", "set\t"))]
     assert {cause for *_, cause, _ in found} <= set(causes())
-    page = (here.parents[1] / "docs/reference/why.md").read_text("utf-8")
+    page = (here.parents[1] / "docs/reference/why-measured.md").read_text("utf-8")
     # Later sets are of two series, each known by its letter.
     named = [row for row in found if not row[0][0].isdigit()]
     told = _counted(verdict for *_, verdict in named)
