@@ -158,3 +158,63 @@ def test_a_command_of_windows_is_named_by_its_script() -> None:
         "returned non-zero exit status 3221225477.\n"
     ).what["en"]
     assert "the command `D:/x/train_lora.py`" in said
+
+
+_SHARED = "[rank4]:[E421 02:05:38.7 ProcessGroupGloo.cpp:143] Gloo connectFullMesh failed with [pair.cc:144] no error\n"
+_IN_VLLM = """\
+Traceback (most recent call last):
+  File "/opt/lib/python3.12/site-packages/vllm/v1/core/{file}.py", line 9, in f
+    assert {condition}
+AssertionError
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "extension: Setup FAILED for CUDA 12\nTraceback (most recent call last):\n"
+            '  File "/u/a.py", line 1, in <module>\n    import b\n  File "/u/b.py", line 2, in <module>\n',
+            "“extension: Setup FAILED for CUDA 12”",
+        ),
+        ("step 7 loss_cls: nan lr: 0.1\naclrtSynchronizeStream failed : 507015 at x.cc\n", "was NaN"),
+        (_SHARED + _SHARED.replace("4", "6", 1), "GLOO_SOCKET_IFNAME"),
+        (
+            "train.py: error: the following arguments are required: --out\n"
+            "run.sh: line 7: --out: command not found\n",
+            "in line 7 as a command of its own",
+        ),
+        (
+            "Back-off restarting failed container init-pytorch in pod a-worker-0\n",
+            "master's service can be resolved",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/shard_03.npy'\n",
+            "shard_03.npy is one of a numbered series",
+        ),
+        ("[ERROR] blarg of the npu quux\n", "CANN's plog"),
+        ("[ERROR] rank 3: blarg quux\n", "logs of all ranks"),
+        (
+            "Traceback (most recent call last):\n"
+            '  File "/root/foo/foo/__init__.py", line 3, in <module>\n    from ._native import run\n'
+            "ModuleNotFoundError: No module named 'foo._native'\n",
+            "from its sources in /root/foo/foo",
+        ),
+        (_IN_VLLM.format(file="kv_cache_utils", condition="a.page_size == b"), "the KV cache"),
+        (_IN_VLLM.format(file="sched", condition="a.order == b"), "a check of its own code"),
+    ],
+)  # fmt: skip
+def test_what_stands_around_the_line_is_told_as_well(text: str, said: str) -> None:
+    verdict = _of(text)
+    assert said in f"{verdict.what['en']} {verdict.remedy['en']}"
+
+
+def test_ranks_that_never_met_are_not_counted() -> None:
+    told = _of(_SHARED + _SHARED.replace("4", "6", 1)).what["en"]
+    assert "These ranks say so" not in told
+
+
+def test_a_line_that_nobody_knows_asks_only_for_logs_that_there_are() -> None:
+    told = _of("[ERROR] blarg quux\n").remedy["en"]
+    assert "plog" not in told
+    assert "ranks" not in told

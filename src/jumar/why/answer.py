@@ -18,6 +18,8 @@ _SHOWN = 300
 _SPACE = {"en": " ", "zh": ""}
 """What stands between two sentences."""
 _MOST_RANKS = 16
+_MESH = "mesh-start"
+"""Said of ranks that never came together: who says so tells nothing of who is missing."""
 
 
 def answer(
@@ -91,7 +93,8 @@ def details_around(chosen: Sign, same: Sequence[Sign]) -> list[Detail]:
     text = "\n".join(around(sign) for sign in (chosen, *same[: MOST_SAME - 1]))
     found = [*own, *details_of(cause, text)]
     waiting = sorted({sign.rank for sign in (chosen, *same) if sign.rank is not None})
-    if cause.level is Level.LOST_PEER and len(waiting) > 1:
+    is_start = any(one.sentence == _MESH for one in found)
+    if cause.level is Level.LOST_PEER and len(waiting) > 1 and not is_start:
         ranks = ", ".join(map(str, waiting[:_MOST_RANKS]))
         found.append(Detail(WHAT, "waiting-ranks", {"ranks": ranks}))
     return found

@@ -29,6 +29,7 @@ _CODE_FORMS = {
             "runtime result = ",
         ),
         *("retcode: ", "retCode=", "errno:", "error code is:", "error code:", "ret = "),
+        *("errorCode = ", "errorCode=", "errorCode: ", "aclrt\tfailed : ", "aclrt\tfailed: "),
     ),
     "hccl": ("HCCL function error\terror code is ", "HCCL error in\terror code is "),
     "torch_npu": ("ERR",),
