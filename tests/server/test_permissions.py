@@ -76,6 +76,8 @@ TABLE = [
     ("GET", "/repos/model/ann/none", None, (401, 403, 404, 404, 404)),
     ("PATCH", "/repos/model/ann/none", {"private": True}, (401, 403, 404, 404, 404)),
     ("DELETE", "/repos/model/ann/none", None, (401, 403, 404, 404, 404)),
+    # Whether there is one is told before what is wrong with the body.
+    ("PATCH", "/repos/model/ann/none", {"private": "perhaps"}, (401, 403, 404, 404, 404)),
     (
         "POST",
         "/repos/model/ann/none/missing",

@@ -20,9 +20,9 @@ from jumar.spec.duration import format_duration
 from jumar.spec.states import JobState
 from jumar.spec.wire import encode
 
+T = TypeVar("T")
 # C0 but tab and newline, DEL, C1; marks that turn the direction of text around, so that it reads as
 # something else; line ends that only some programs know; halves of characters, which cannot be sent.
-T = TypeVar("T")
 _ODD = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSEEN = re.compile(f"[{_ODD}]")
 _UNSEEN_IN_LINE = re.compile(f"[\t\n{_ODD}]")

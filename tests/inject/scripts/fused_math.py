@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 import torch_npu
-from fused_check import check, moved, r, same, tried
+from fused_check import check, moved, r, same, tried, wrong
 
 
 def norm(x, gamma, epsilon=1e-6):
@@ -156,11 +156,21 @@ for name in ("npu_conv2d", "npu_convolution"):
         r(3),
         *places,
     )
-check(
-    "npu_conv3d",
-    lambda x, w, b, *o: F.conv3d(x, w, b, padding=1),
-    *(r(1, 2, 4, 4, 4), r(3, 2, 3, 3, 3), r(3), [1] * 3, [1] * 3, [1] * 3, 1),
-)
+# One volume has as many dimensions as a batch of images.
+for volumes in (r(1, 2, 4, 4, 4), r(2, 4, 4, 4)):
+    check(
+        "npu_conv3d",
+        lambda x, w, b, *o: F.conv3d(x, w, b, padding=1),
+        *(volumes, r(3, 2, 3, 3, 3), r(3), [1] * 3, [1] * 3, [1] * 3, 1),
+    )
+try:
+    torch_npu.npu_conv2d(
+        *(r(1, 2, 4, 4, 4).npu(), r(3, 2, 3, 3, 3).npu(), None, [1] * 3, [1] * 3, [1] * 3, 1)
+    )
+except RuntimeError as error:
+    assert "conv2d" in str(error), error
+else:
+    wrong.append("npu_conv2d takes volumes")
 check(
     "npu_conv_transpose2d",
     lambda x, w, b, *o: F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1),

@@ -13,6 +13,32 @@ def npu_linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> 
     return F.linear(input, weight, bias)
 
 
+def npu_conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    stride: List[int],
+    padding: List[int],
+    dilation: List[int],
+    groups: int,
+) -> Tensor:
+    """A convolution."""
+    return F.conv2d(input, weight, bias, stride, padding, dilation, groups)
+
+
+def npu_conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor],
+    stride: List[int],
+    padding: List[int],
+    dilation: List[int],
+    groups: int,
+) -> Tensor:
+    """A convolution of volumes."""
+    return F.conv3d(input, weight, bias, stride, padding, dilation, groups)
+
+
 def npu_convolution(
     input: Tensor,
     weight: Tensor,
@@ -23,11 +49,8 @@ def npu_convolution(
     groups: int,
 ) -> Tensor:
     """A convolution of images or volumes."""
-    run = F.conv3d if input.dim() == 5 else F.conv2d
+    run = npu_conv3d if input.dim() == 5 else npu_conv2d
     return run(input, weight, bias, stride, padding, dilation, groups)
-
-
-npu_conv2d = npu_conv3d = npu_convolution
 
 
 def npu_conv_transpose2d(
