@@ -48,6 +48,11 @@ class Faults:
         torch.serialization._save = counted
 
 
+# Until the process is gone: whoever takes down gloo's group of processes joins a thread of its that may be waiting for
+# the lock of the interpreter, and holds that lock.
+_KEPT = []
+
+
 def segment(train, faults, ranks=1):
     """The exit codes of `train()` in children, one per rank."""
     stop_file = os.environ["JUMAR_STOP_FILE"]
@@ -71,9 +76,10 @@ def _child(train, faults, rank, ranks, port):
                 MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
             )  # fmt: skip
         Faults.plant(faults)
-        train()
+        _KEPT.append(train())
         code = 0
     except SystemExit as left:
+        _KEPT.append(left)
         code = left.code
     except BaseException:  # noqa: BLE001  the child ends here in any case
         traceback.print_exc()

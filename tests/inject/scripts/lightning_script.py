@@ -51,3 +51,4 @@ def train(folder, result, workers=0, validate=True, every=0, ranks=1):
     if trainer.is_global_zero:
         with open(result, "w") as file:
             file.write(digest(model))
+    return trainer

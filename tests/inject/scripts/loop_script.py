@@ -40,6 +40,7 @@ def train(folder, result, every_rank=False):
             file.write(digest(model))
     if ranks > 1:
         torch.distributed.destroy_process_group()
+    return trained
 
 
 def _save(checkpoints, model, optimizer, step):

@@ -52,3 +52,4 @@ def train(folder, result, noise=True, **options):
     if trainer.is_world_process_zero():
         with open(result, "w") as file:
             file.write(digest(trainer.model))
+    return trainer
