@@ -28,6 +28,9 @@ def test_the_advice_of_a_message_comes_first_in_the_remedy() -> None:
         ("RuntimeError: a\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1", ""),
         ("RuntimeError: internal. Please report a bug to the authors.", ""),
         ("KeyError: 'lr'", ""),
+        # Whole sentences only, and none that announces what is not quoted.
+        (f"ValueError: no. Please set a=1. Please set {'b ' * 200}.", "Please set a=1."),
+        ("ValueError: no. Please choose one of these options:\n  a\n  b", ""),
     ],
 )
 def test_only_what_says_what_to_do_is_advice(message: str, advised: str) -> None:

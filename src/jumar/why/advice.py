@@ -66,7 +66,7 @@ _TYPES = frozenset(
 _RAISES = re.compile(r"^[\w.]*(?:Error|Exception): ")
 _MOST_ADVICE, _SHORTEST = 2, 12
 _MOST_PACKAGES = 2
-_LONGEST = 280
+_LONGEST = 400
 # unsloth writes what it makes of trl's trainers into a folder beside the script.
 _PACKAGE = re.compile(
     r"(?:site|dist)-packages/(?P<name>[A-Za-z0-9_]+)(?:/|\.py)|(?P<made>unsloth)_compiled_cache/"
@@ -258,8 +258,15 @@ def advice(message: str) -> str:
         and _ADVISES.search(sentence.strip())
         and not _NO_ADVICE.search(sentence)
         and not _POSTED.search(sentence)
+        # What it announces stands below it, and is not quoted.
+        and not sentence.rstrip().endswith((":", "\uff1a"))
     ]
-    return " ".join(found[:_MOST_ADVICE])[:_LONGEST]
+    told = ""
+    for sentence in found[:_MOST_ADVICE]:
+        longer = f"{told} {sentence}".strip()
+        # What breaks off in the middle is worse than nothing.
+        told = longer if len(longer) <= _LONGEST else told
+    return told
 
 
 def _parties(one: Raised) -> list[str]:

@@ -13,6 +13,7 @@ from importlib.resources import files
 from jumar.why import measures
 from jumar.why.knowledge import Cause, causes, rows
 from jumar.why.statements import stated
+from jumar.why.symbols import readable
 
 # What is asked of None: an attribute, or an entry.
 _ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
@@ -86,7 +87,7 @@ def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> 
 
 def _value(name: str, text: str) -> str:
     """What the message says; a path without the end of its sentence."""
-    whole = text.strip().rstrip(".,;:") if name == "file" else text.strip()
+    whole = text.strip().rstrip(".,;:") if name == "file" else readable(text.strip())
     return whole[: _LONGEST_SAID if name == "said" else _LONGEST]
 
 
