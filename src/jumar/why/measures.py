@@ -9,20 +9,28 @@ _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _OTHERS, _CONTEXT = 0.25, 1 << 30
 _GAPS = 0.15
 _SINGLE, _HELD, _SCATTERED = "memory-single", "memory-others", "memory-gaps"
+_HELD_CACHED = "memory-others-cached"
 
 
 def fits(form: str, values: Mapping[str, str]) -> bool:
     """Whether the numbers bear out what a form says; a form that says nothing of numbers always fits."""
-    if form not in (_SINGLE, _HELD, _SCATTERED):
+    if form not in (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED):
         return True
     total, asked = _bytes(values, "total"), _bytes(values, "asked")
     if form == _SINGLE:
         return asked > total
     if form == _SCATTERED:
-        spare = _bytes(values, "own") - _bytes(values, "used")
+        spare = _bytes(values, "held") - _bytes(values, "used")
         return spare > max(asked, _GAPS * total)
-    others = total - _bytes(values, "free") - _bytes(values, "own")
+    others = total - _bytes(values, "free") - _held_by_it(form, values)
     return others > max(_OTHERS * total, _CONTEXT)
+
+
+def _held_by_it(form: str, values: Mapping[str, str]) -> float:
+    """What the process has; before torch 1.4 a message counts what is cached without what is allocated."""
+    if form == _HELD_CACHED:
+        return _bytes(values, "used") + _bytes(values, "cached")
+    return _bytes(values, "held")
 
 
 def _bytes(values: Mapping[str, str], name: str) -> float:
