@@ -6,8 +6,10 @@ processes are forked, so that dozens cost seconds."""
 import faulthandler
 import json
 import os
+import signal
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 PREAMBLE = """
@@ -296,14 +298,16 @@ def run_all(folder: Path) -> None:
         children = [_start(made, rank, code) for rank in range(ranks)]
         for child in children:
             os.waitpid(child, 0)
+            # A worker of torch's loader that begins after its parent's end never notices that.
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
 
 
 def _start(folder: Path, rank: int, code: str) -> int:
     child = os.fork()
     if child:
         return child
-    import signal
-
+    os.setpgid(0, 0)
     signal.alarm(60)
     os.chdir(folder)
     script = folder / "train.txt"
