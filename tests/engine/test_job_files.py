@@ -1,5 +1,6 @@
 """The files of jobs as the rooms above ask for them, wherever they are."""
 
+import errno
 import os
 import resource
 from collections.abc import Callable
@@ -110,6 +111,22 @@ def test_a_link_leads_no_writer_and_no_reader_into_another_job(tmp_path: Path, p
     ended = read_ending(other)
     assert ended is not None
     assert ended.state == "failed"
+
+
+def test_folders_that_are_there_do_where_nothing_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file servers look at rights first, and only then whether the folder exists."""
+    directory, missing = JobDir(str(tmp_path / JOB), 1), JobDir(str(tmp_path / JOB), 2)
+    make_folders(directory)
+
+    def closed(path: str, *_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "mkdir", closed)
+    make_folders(directory)
+    with pytest.raises(PermissionError, match="attempts/2"):
+        make_folders(missing)
 
 
 def to_itself(path: Path) -> None:

@@ -151,3 +151,18 @@ def test_what_finds_no_room_leaves_nothing_however_often_it_is_tried(
         with pytest.raises(OSError, match="No space"):
             scene.versions.keep(0.0)
     assert sorted(os.listdir(scene.kept)) == before
+
+
+def test_a_leftover_folder_that_stays_keeps_no_version_from_coming_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path)
+    (scene.kept / "7" / "sub").mkdir(parents=True)
+    scene.tear()
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "rmdir", refused)
+    assert scene.made().restore() == [str(scene.saved)]
+    assert scene.saved.read_bytes() == _SAVED[1]

@@ -187,8 +187,8 @@ class Versions:
             if os.path.basename(path).startswith("."):
                 _remove(path, self._root)
         for folder, _, _ in os.walk(self._root, topdown=False):
-            if folder != self._root and not os.listdir(folder):
-                os.rmdir(folder)
+            if folder != self._root:
+                _remove_empty(folder)
 
 
 class VersionKeeper:
@@ -346,12 +346,17 @@ def _remove(path: str, root: str) -> None:
     """The version, and the folders that it leaves empty."""
     _unlink(path)
     folder = os.path.dirname(path)
-    while folder != root:
-        try:
-            os.rmdir(folder)
-        except OSError:
-            return
+    while folder != root and _remove_empty(folder):
         folder = os.path.dirname(folder)
+
+
+def _remove_empty(folder: str) -> bool:
+    """Whether it was empty, and is gone; one that cannot be removed keeps no job from starting."""
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return False
+    return True
 
 
 def _unlink(path: str, folder: Optional[int] = None) -> None:

@@ -212,10 +212,14 @@ def _make_below(root: str, folder: str) -> None:
         place = os.path.join(place, name)
         try:
             os.mkdir(place)
-        except FileExistsError:
-            if os.path.islink(place) or not os.path.isdir(place):
-                words = os.strerror(errno.ENOTDIR)
-                raise NotADirectoryError(errno.ENOTDIR, words, place) from None
+        except OSError as error:
+            # A file server may say that nothing can be made here, even of what is there.
+            if os.path.isdir(place) and not os.path.islink(place):
+                continue
+            if not isinstance(error, FileExistsError):
+                raise
+            words = os.strerror(errno.ENOTDIR)
+            raise NotADirectoryError(errno.ENOTDIR, words, place) from None
 
 
 def has_ranks(directory: JobDir) -> bool:
