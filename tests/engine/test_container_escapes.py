@@ -13,6 +13,7 @@ from tests.containers import make_image, write_config
 from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
 from tests.engine.test_slurm_beside import Host
 
+from jumar.engine.shared.files import given_places
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
 from jumar.launch.prepare.containing import given_folders, wrapping_of
@@ -100,6 +101,39 @@ def test_nothing_outside_is_sent(workshop: Workshop, private: Path) -> None:
     assert (private / "secret").read_text() == "sesame"
 
 
+def test_results_that_lead_to_an_input_are_sent(workshop: Workshop, tmp_path: Path) -> None:
+    """As scripts save the tokenizer of the model that they began with: what was given may be given back."""
+    base, disk = tmp_path / "base", tmp_path / "disk"
+    disk.mkdir()
+    base.symlink_to(disk)
+    (disk / "tokenizer").write_text("words")
+    stored = workshop.home / "store/lab/in"
+    stored.mkdir(parents=True)
+    (stored / "config").write_text("wide")
+    script = f"cd $JUMAR_OUTPUT_MODEL; {LN} $JUMAR_INPUT_BASE/tokenizer .; {LN} $JUMAR_INPUT_OLD/config ."
+    made, _ = workshop.run(
+        script,
+        image=NAME,
+        inputs={"base": str(base), "old": "obs://lab/in"},
+        outputs={"model": "obs://lab/out"},
+    )
+    sent = workshop.home / "store/lab/out"
+    found = {path.name: path.read_text() for path in sent.rglob("*")}
+    assert found == {"tokenizer": "words", "config": "wide"}, log_of(made)
+
+
+def test_no_link_of_the_job_widens_what_is_sent(workshop: Workshop, private: Path) -> None:
+    """A declared output in the working folder, which the job has replaced by a link."""
+    work = private.parent / "work"
+    work.mkdir()
+    made = workshop.attempt(
+        "true", image=NAME, workdir=str(work), outputs={"b": str(work / "b")}, inputs={"c": "c"}
+    )
+    for name in ("b", "c"):
+        (work / name).symlink_to(private)
+    assert given_places(made) == (str(made.directory), str(work))
+
+
 def test_a_command_beside_the_job_stays_in_its_container(workshop: Workshop, private: Path) -> None:
     forged = json.dumps({"environment": {"PATH": "/bin:/usr/bin"}, "folder": str(private)})
     command = f"""
@@ -169,7 +203,8 @@ def test_no_rank_chooses_what_the_container_of_the_next_is_given(tmp_path: Path)
         made = wrapping_of(where, job, container, str(work), fixed, is_alone=is_alone)
         return {mount.source for mount in (*made.mounts, *made.read_only)}
 
-    assert str(work / "data") in sources(is_alone=True)
+    job = job._replace(launch="ray")
+    assert {str(root / "ray"), str(work / "data")} <= sources(is_alone=True)
     assert str(work / "data") not in sources(is_alone=False)
     given = given_folders(JobDir(str(root), 1), job, str(work))
     link_data(JobDir(str(root), 1), job, given)

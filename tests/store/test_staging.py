@@ -289,10 +289,37 @@ def test_results_of_a_job_with_fewer_rights_come_from_its_own_folders(
     with pytest.raises(BadInput, match=r"status\.json\.lock"):
         send_finally(plan)
     (tmp_path / "status.json.lock").unlink()
-    assert send_finally(plan)
+    # What is not sent is told, with all else sent: else nobody would know before it is missed.
+    assert not send_finally(plan)
     sent = {entry.key for entry in open_place("obs://lab/", folder_config).store.walk("out/")}
     assert sent == {"out/sub/model", "out/again/model"}
+    status = read_status(Path(plan.status))
+    assert status is not None
+    assert status.phase == "not-uploaded"
+    assert "is a link that leads out of the job's folders" in (status.error or "")
     assert (private / "key").read_text() == "sesame"
+    for link in ("key", "all"):
+        (out / link).unlink()
+    (out / "nothing").symlink_to(private / "nothing")
+    assert send_finally(plan)
+    (out / "nothing").unlink()
+    out.rename(tmp_path / "was")
+    out.symlink_to(private)
+    assert not send_finally(plan)
+
+
+def test_results_are_found_where_the_sender_sees_them(
+    home: Path, tmp_path: Path, folder_config: StoreConfig
+) -> None:
+    """The server may know /data as a link, and a compute node as a folder, or the other way round."""
+    (tmp_path / "disk/job/out").mkdir(parents=True)
+    (tmp_path / "disk/job/out/model").write_text("weights")
+    (tmp_path / "data").symlink_to(tmp_path / "disk")
+    job = tmp_path / "data/job"
+    outputs = (Staged(url="obs://lab/out", path=str(job / "out")),)
+    assert send_finally(plan_of(home, tmp_path, outputs=outputs, within=(str(job),)))
+    sent = [entry.key for entry in open_place("obs://lab/", folder_config).store.walk("out/")]
+    assert sent == ["out/model"]
 
 
 @pytest.mark.parametrize("count", [1, 40])

@@ -11,7 +11,7 @@ import stat as stat_module
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from jumar.errors import (
@@ -93,6 +93,8 @@ class FolderStore:
     confined: bool = False
     within: tuple[str, ...] = ()
     """Only what really is in one of these is listed, whatever links there are; empty: it may be anywhere."""
+    outside: list[str] = field(default_factory=list[str], compare=False)
+    """Links to files and folders that were left out for that."""
 
     def path(self, key: str) -> str:
         """The path of a key."""
@@ -126,7 +128,9 @@ class FolderStore:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 return
             raise explained(error, start) from error
-        if stat_module.S_ISDIR(here.st_mode) and is_within(os.path.realpath(start), self.within):
+        if not is_within(os.path.realpath(start), self.within):
+            self._leave_out(start)
+        elif stat_module.S_ISDIR(here.st_mode):
             above = {(here.st_dev, here.st_ino)}
             if skipped is not None:
                 there = os.stat(skipped)
@@ -172,8 +176,14 @@ class FolderStore:
             return True
         is_inside = is_within(os.path.realpath(item.path), self.within)
         if not is_inside:
-            logger.warning("%s is a link that leads out of the folder: skipped", item.path)
+            self._leave_out(item.path)
         return is_inside
+
+    def _leave_out(self, path: str) -> None:
+        logger.warning("%s is a link that leads out of the folder: skipped", path)
+        # One that leads to nothing here is left out of any folder.
+        if os.path.isfile(path) or os.path.isdir(path):
+            self.outside.append(path)
 
     def level(self, prefix: str = "") -> Listing:
         """Files and folders directly under `prefix`."""

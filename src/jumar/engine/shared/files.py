@@ -12,7 +12,7 @@ from typing import Any
 from jumar.engine.base import SEND_LIMIT_S, Attempt, StartHindered
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.errors import EngineFailed, SubmitRefused
-from jumar.launch.jobdir.files import FORMAT, JobDir, is_plain, make_folders
+from jumar.launch.jobdir.files import FORMAT, JobDir, is_below, is_plain, make_folders, outermost
 from jumar.launch.jobdir.job import prepare_stop
 from jumar.launch.jobdir.news import reserve_result
 from jumar.launch.jobdir.safefile import write_json
@@ -360,7 +360,8 @@ class Stages:
         """Write the plan anew and give the module, with its arguments, that sends what was left. `within`:
         where its results may really be, of a job that ran with fewer rights than this process has. EngineFailed."""
         logs = os.path.dirname(directory.staging_log(0))
-        if within and not (is_plain(directory) and is_within(os.path.realpath(logs), within)):
+        own = (os.path.realpath(directory.root),)
+        if within and not (is_plain(directory) and is_within(os.path.realpath(logs), own)):
             raise EngineFailed(f"job {directory.job_id} has put links in the place of its folders")
         # How long to wait, or where the built-in store is, may have changed since.
         plan = replace(self._plan(attempt, directory), within=within)
@@ -387,13 +388,18 @@ class Stages:
 
 
 def given_places(attempt: Attempt) -> tuple[str, ...]:
-    """Where the results may really be of a job in a container, which sees its own folders alone; none: anywhere."""
+    """Where the results may really be of a job in a container, which sees its own folders alone; none: anywhere.
+
+    By their names: where links on the way to them lead, each machine knows for itself. So none is among them
+    that the job could put a link in the place of: what is in a folder that it writes to comes with that."""
     spec, folder = attempt.spec, attempt.directory
     if spec.image is None:
         return ()
-    elsewhere = folders_elsewhere(spec, folder).values()
-    named = (str(folder), *elsewhere, *filter(None, (spec.workdir,)))
-    return tuple(dict.fromkeys(map(os.path.realpath, named)))
+    written = [*folders_elsewhere(spec, folder).values(), *filter(None, (spec.workdir,))]
+    changing = [*written, str(folder / "code")]
+    inputs = input_paths(spec, folder).values()
+    read = [path for path in inputs if not any(is_below(path, top) for top in changing)]
+    return tuple(dict.fromkeys([*outermost([str(folder), *written]), *read]))
 
 
 def _staged(urls: dict[str, str], paths: dict[str, str]) -> tuple[Staged, ...]:

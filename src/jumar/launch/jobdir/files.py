@@ -5,7 +5,7 @@ jobs the first lies inside the second, and nothing may rely on that."""
 
 import errno
 import os
-from typing import NamedTuple, Optional
+from typing import Iterable, List, NamedTuple, Optional
 
 FORMAT = 1
 WORK = "work"
@@ -237,3 +237,11 @@ def is_plain(directory: JobDir) -> bool:
 def is_below(path: str, top: str) -> bool:
     """Whether it is that folder or something in it, by its name."""
     return path == top or path.startswith(top.rstrip("/") + "/")
+
+
+def outermost(paths: Iterable[str]) -> List[str]:
+    """Without those that lie in another one of them."""
+    found = set(paths)
+    return sorted(
+        path for path in found if not any(path != top and is_below(path, top) for top in found)
+    )

@@ -5,9 +5,9 @@ follow must not be the job's to write: inside, the job directory is read-only, b
 the job's own. Those are mounted one by one, so that none can be replaced by a link for the next attempt."""
 
 import os
-from typing import Iterable, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
-from jumar.launch.jobdir.files import JobDir, is_below
+from jumar.launch.jobdir.files import JobDir, is_below, outermost
 from jumar.launch.jobdir.job import Job
 from jumar.launch.processes.container import Container, Wrapping
 from jumar.launch.processes.namespace import Mount
@@ -67,7 +67,7 @@ def given_folders(directory: JobDir, job: Job, folder: str) -> List[str]:
 def _declared(directory: JobDir, job: Job, folder: str) -> List[str]:
     """What it may write outside of the job directory."""
     named = {folder, *filter(None, (job.ckpt, *job.outputs.values()))}
-    return _outermost(path for path in named if not is_below(path, directory.root))
+    return outermost(path for path in named if not is_below(path, directory.root))
 
 
 def _own_folders(directory: JobDir, job: Job, folder: str) -> List[str]:
@@ -75,11 +75,14 @@ def _own_folders(directory: JobDir, job: Job, folder: str) -> List[str]:
     named = [*map(directory.path, _OWN), folder, *job.data_paths(directory).values()]
     if job.ckpt is None:
         named.append(directory.path("ckpt"))
+    if job.launch == "ray":
+        # Its nodes tell each other there where the head listens, and that it is over.
+        named.append(directory.path("ray"))
     if job.device_kind == "npu":
         named.append(directory.plog(directory.node))
     brought = set(job.inputs.values())
     own = (path for path in named if path not in brought and is_below(path, directory.root))
-    return _outermost(own)
+    return outermost(own)
 
 
 def _refuse_links(root: str, folders: Sequence[str]) -> None:
@@ -101,14 +104,6 @@ def _stays_inside(source: str, written: Sequence[str]) -> bool:
         return True
     real = os.path.realpath(source)
     return any(is_below(real, os.path.realpath(top)) for top in written)
-
-
-def _outermost(paths: Iterable[str]) -> List[str]:
-    """What lies in a folder that is there too comes with it."""
-    found = set(paths)
-    return sorted(
-        path for path in found if not any(path != top and is_below(path, top) for top in found)
-    )
 
 
 def _as_they_are(paths: Sequence[str]) -> List[Mount]:

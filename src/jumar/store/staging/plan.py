@@ -36,7 +36,8 @@ class StagePlan:
     store_file: str | None = None
     """Where the keys are, if not in the home: a site's server gives its home to nobody."""
     within: tuple[str, ...] = ()
-    """Where results may really be, of a job that has fewer rights than whoever sends them; empty: anywhere."""
+    """Where results may really be, of a job that has fewer rights than whoever sends them; empty: anywhere. Links
+    on the way to these folders are followed: they differ from machine to machine."""
     every_s: float = 180.0
     patience_s: float = 120.0
     """How long to wait for a store that is away."""

@@ -15,7 +15,7 @@ from jumar.inject.moxing_path.jumar_s3 import Patience
 from jumar.store.credentials import StoreConfig
 from jumar.store.errors import TransferFailed
 from jumar.store.folder import FolderStore, explained
-from jumar.store.places import open_place
+from jumar.store.places import Place, open_place
 from jumar.store.staging.plan import Staged, StagePlan
 from jumar.store.staging.status import StatusFile
 from jumar.store.transfer.records import Options, Progress
@@ -90,9 +90,8 @@ def _send(
     """Send all outputs, even if one of them fails; TransferFailed or StoreAway if something was not
     sent."""
     config = plan.config()
-    options = Options(
-        patience=Patience(limit_s=patience_s), settled_s=settled_s, within=plan.within
-    )
+    within = tuple(map(os.path.realpath, plan.within))
+    options = Options(patience=Patience(limit_s=patience_s), settled_s=settled_s, within=within)
     first: JumarError | None = None
     for staged in plan.sent:
         parts.append(Progress())
@@ -107,14 +106,32 @@ def _send(
 def _send_one(staged: Staged, config: StoreConfig, options: Options, progress: Progress) -> None:
     target = open_place(staged.url.rstrip("/") + "/", config)
     source = open_place(f"{staged.path}/", config)
+    outside = list[str]()
     if isinstance(source.store, FolderStore):
-        source = replace(source, store=replace(source.store, within=options.within))
+        store = replace(source.store, within=options.within, outside=outside)
+        source = replace(source, store=store)
     if isinstance(target.store, FolderStore):
         real = os.path.realpath(f"{target.store.root}/{target.prefix}")
         if real == os.path.realpath(staged.path):
             return
-    if next(source.store.walk(source.prefix), None) is None:
-        return
+    if next(source.store.walk(source.prefix), None) is not None:
+        _carry(staged, source, target, options, config, progress)
+    if outside:
+        path = outside[0]
+        raise TransferFailed(
+            f"not sent to {staged.url}: {path} is a link that leads out of the job's folders",
+            hint="put a copy of what it leads to in its place",
+        )
+
+
+def _carry(
+    staged: Staged,
+    source: Place,
+    target: Place,
+    options: Options,
+    config: StoreConfig,
+    progress: Progress,
+) -> None:
     report = transfer(source, target, options, state=config.state, progress=progress)
     for note in report.notes:
         logger.warning("%s", note)
