@@ -3,11 +3,13 @@
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.why.logs import verdict_of
 from tests.why.pumping import seconds_at_most
 
 from jumar.why import (
@@ -34,6 +36,7 @@ from jumar.why.particulars import fits_all, particulars
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    g()\n'
 _LENGTH = 800
 _LIMIT_S = 0.3
+_LONG_WORDS_S = 1.5
 
 
 def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
@@ -61,6 +64,17 @@ def test_no_expression_takes_much_longer_for_a_text_that_was_made_for_it() -> No
         if (taken := seconds_at_most(pattern, _LENGTH, give_up_s=1.0)) > _LIMIT_S
     }
     assert not slow
+
+
+@pytest.mark.parametrize("said", ["a", "9", "/x", "A.b", "-", "'"])
+def test_long_words_in_which_nothing_is_known_cost_little(said: str) -> None:
+    """No single expression is slow there; but there are more than a thousand, and each used to begin at every letter."""
+    line = (said * 2000)[:2000] + "\n"
+    # Tables are read once.
+    verdict_of("nothing")
+    began = time.process_time()
+    assert verdict_of(line * 10).cause is None
+    assert time.process_time() - began < _LONG_WORDS_S
 
 
 def test_what_takes_too_long_is_given_up_by_the_child_and_said(
