@@ -85,6 +85,15 @@ def test_programs_are_in_the_network_of_the_job(name: str, tmp_path: Path) -> No
     assert "JUPYTER_TOKEN" not in made.environment
 
 
+def test_apptainer_hides_no_folder_by_the_one_it_is_in() -> None:
+    """An input in the working folder: mounted first, it would be there to be written."""
+    container = Container("/usr/bin/apptainer", "x.sif")
+    wrapping = Wrapping(container, "j", (Mount("/w", "/w"),), (Mount("/w/data", "/w/data"),), {})
+    argv = wrapping.wrapped(Program(["true"], {}, "/w", "/w/log"), 0).argv
+    binds = [word for word in argv if word.startswith("--bind=")]
+    assert binds == ["--bind=/w:/w", "--bind=/w/data:/w/data:ro"]
+
+
 def test_apptainer_runs_what_is_beside_a_rank_in_a_container_like_it(tmp_path: Path) -> None:
     container = Container("/opt/bin/apptainer", "/a.sif", ("--nv",))
     wrapping = Wrapping(container, "j", (Mount("/x", "/y"),), (), {"PATH": "/bin"})

@@ -133,14 +133,16 @@ class Wrapping(NamedTuple):
     def _by_apptainer(self, program: Program) -> Program:
         """It becomes the program, whose signals and processes are as without a container."""
         container = self.container
-        binds = [f"--bind={one.source}:{one.target}:ro" for one in self.read_only]
-        binds += [f"--bind={one.source}:{one.target}" for one in self.mounts]
+        # It mounts in this order, and a folder hides what was mounted in it before.
+        shown = [(one, ":ro") for one in self.read_only] + [(one, "") for one in self.mounts]
+        shown.sort(key=lambda pair: pair[0].target)
+        binds = [f"--bind={one.source}:{one.target}{mode}" for one, mode in shown]
         enter = [container.program, "exec", "--cleanenv", "--no-home", f"--pwd={program.directory}"]
         enter += [*container.options, *binds, container.image]
         prefix = os.path.basename(container.program).upper() + "ENV_"
         # The image has a path of its own.
-        shown = {f"{prefix}{n}": v for n, v in program.environment.items() if n != "PATH"}
-        variables = {**self.host, **shown}
+        told = {f"{prefix}{n}": v for n, v in program.environment.items() if n != "PATH"}
+        variables = {**self.host, **told}
         argv = [*enter, *program.argv]
         return program._replace(argv=argv, environment=variables, directory="/", enter=tuple(enter))
 
