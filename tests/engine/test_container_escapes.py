@@ -16,10 +16,10 @@ from tests.engine.test_slurm_beside import Host
 from jumar.engine.shared.files import given_places
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
-from jumar.launch.prepare.containing import given_folders, wrapping_of
+from jumar.launch.prepare.containing import given_folders, not_shown, wrapping_of
 from jumar.launch.prepare.staging import link_data
 from jumar.launch.processes import frames
-from jumar.launch.processes.container import Container
+from jumar.launch.processes.container import Container, Wrapping
 from jumar.launch.processes.frames import json_frame
 from jumar.launch.processes.namespace import Mount
 from jumar.spec.states import AttemptState
@@ -201,7 +201,9 @@ def test_no_rank_chooses_what_the_container_of_the_next_is_given(tmp_path: Path)
     def sources(*, is_alone: bool) -> set[str]:
         where = JobDir(str(root), 1)
         made = wrapping_of(where, job, container, str(work), fixed, is_alone=is_alone)
-        return {mount.source for mount in (*made.mounts, *made.read_only)}
+        # Whoever looks for it there is told.
+        assert len(not_shown(fixed, made)) == (str(work / "data") not in _sources(made))
+        return _sources(made)
 
     job = job._replace(launch="ray")
     assert {str(root / "ray"), str(work / "data")} <= sources(is_alone=True)
@@ -218,3 +220,7 @@ def test_no_rank_chooses_what_the_container_of_the_next_is_given(tmp_path: Path)
     with pytest.raises(NotADirectoryError):
         link_data(JobDir(str(root), 1), job, given)
     assert not (tmp_path / "ckpt").exists()
+
+
+def _sources(wrapping: Wrapping) -> set[str]:
+    return {mount.source for mount in (*wrapping.mounts, *wrapping.read_only)}

@@ -22,7 +22,7 @@ from jumar.launch.node.given import Given
 from jumar.launch.node.run import NodeRun
 from jumar.launch.nodes.team import Hello
 from jumar.launch.prepare import code, platform_files, staging
-from jumar.launch.prepare.containing import wrapping_of
+from jumar.launch.prepare.containing import not_shown, wrapping_of
 from jumar.launch.prepare.platform_files import Part
 from jumar.launch.prepare.steps import Steps
 from jumar.launch.processes import network
@@ -184,6 +184,7 @@ class Attempt(NodeRun):
             self._wrapping = wrapping_of(
                 directory, job, container, folder, paths, closed, is_alone=is_alone
             )
+            self._warn(not_shown(paths, self._wrapping))
             view = closed = None
         return self._given.plan(folder, environment, table, view, self._wrapping, closed)
 

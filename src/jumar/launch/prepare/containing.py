@@ -57,6 +57,16 @@ def wrapping_of(
     )
 
 
+def not_shown(fixed: Sequence[Mount], wrapping: Wrapping) -> List[str]:
+    """Which of the fixed paths are missing in the containers, in words."""
+    shown = {*wrapping.mounts, *wrapping.read_only}
+    return [
+        f"{one.target} is not in the container: {one.source} is in a folder that the job may change"
+        for one in fixed
+        if one not in shown
+    ]
+
+
 def given_folders(directory: JobDir, job: Job, folder: str) -> List[str]:
     """Where the files may really be that a job in a container calls its own."""
     root = os.path.realpath(directory.root)
