@@ -260,6 +260,20 @@ def test_what_is_written_after_the_clock_was_set_back_is_newer(tmp_path: Path) -
     assert newest_complete(str(folder)) == came.saved
 
 
+def test_the_newest_is_newest_where_the_file_server_is_ahead_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, hour_ns = tmp_path / "ckpt", 3600 * 10**9
+    folder.mkdir()
+    behind_ns = time.time_ns() - hour_ns
+    for name, at_ns in (("a-1.pkl", behind_ns - hour_ns), ("a-2.pkl", behind_ns + hour_ns)):
+        (folder / name).write_bytes(b"\x80\x02N.")
+        os.utime(folder / name, ns=(at_ns, at_ns))
+    monkeypatch.setattr(time, "time_ns", lambda: behind_ns)
+    assert newest_complete(str(folder)) == str(folder / "a-2.pkl")
+    assert sorted(os.listdir(folder)) == ["a-1.pkl", "a-2.pkl"]
+
+
 def test_versions_are_kept_of_what_was_written_before_the_clock_was_set_back(
     tmp_path: Path,
 ) -> None:

@@ -3,7 +3,7 @@ nothing of what a file says is run or believed. Also loaded by the helpers insid
 name, hence the relative imports."""
 
 from .aside import SetAside, set_aside_torn
-from .search import Found, changed_ns, in_order, judge, newest_complete, newest_ns, soon, survey
+from .search import Found, Order, changed_ns, judge, newest_complete, newest_ns, soon, survey
 from .verdict import COMPLETE, TORN, UNKNOWN, Verdict
 from .versions import Place, VersionKeeper, Versions
 
@@ -12,13 +12,13 @@ __all__ = [
     "TORN",
     "UNKNOWN",
     "Found",
+    "Order",
     "Place",
     "SetAside",
     "Verdict",
     "VersionKeeper",
     "Versions",
     "changed_ns",
-    "in_order",
     "judge",
     "newest_complete",
     "newest_ns",

@@ -14,7 +14,7 @@ _MOST_ENTRIES = 100_000
 _MOST_S = 8.0
 """So long all checkpoints of a folder may be looked into: cards are held meanwhile, and the server kills who is late. Some pickles take seconds each."""
 _AHEAD_NS = 600 * 10**9
-"""So far the clock of a file server may be ahead of this machine's."""
+"""So far ahead a time is not yet taken for one of before the clock was set back."""
 _LOGS = (".log", ".out", ".err", ".csv", ".tsv", ".jsonl", ".html", ".png", ".svg")
 
 
@@ -55,8 +55,9 @@ def soon() -> float:
 def survey(folder: str, until: Optional[float] = None) -> List[Found]:
     """All checkpoints below `folder`, newest first. Of those that nobody has looked into `until` then, the oldest, nothing is known."""
     until = soon() if until is None else until
+    order = Order(folder)
     dated = [(changed_ns(path), path) for path in _candidates(folder)]
-    dated.sort(key=lambda one: (in_order(one[0]), one[1]), reverse=True)
+    dated.sort(key=lambda one: (order(one[0]), one[1]), reverse=True)
     found: List[Found] = []
     for at, path in dated:
         is_late = time.monotonic() > until
@@ -64,7 +65,7 @@ def survey(folder: str, until: Optional[float] = None) -> List[Found]:
         found.append(Found(path, verdict, at, names))
     found.reverse()
     # One called best may lack what a training needs to go on.
-    found.sort(key=lambda one: (not _is_best(one.path), in_order(one.changed_ns)))
+    found.sort(key=lambda one: (not _is_best(one.path), order(one.changed_ns)))
     return _compared(folder, found)[::-1]
 
 
@@ -90,13 +91,33 @@ def newest_ns(folder: str, until: Optional[float] = None) -> int:
     never."""
     found = (one for one in survey(folder, until) if one.verdict.state != TORN)
     times = (one.changed_ns for one in found if not _is_a_log(one.path))
-    return max(times, key=in_order, default=0)
+    return max(times, key=Order(folder), default=0)
 
 
-def in_order(at_ns: int) -> int:
-    """A time by which older and newer files are told apart. One that is yet to come was written before the
-    clock was set back: all that came after has earlier times."""
-    return at_ns if at_ns <= time.time_ns() + _AHEAD_NS else at_ns - (1 << 63)
+class Order:
+    """Makes numbers of times by which older and newer files of a folder are told apart. A time that is yet to come is
+    of before the clock was set back: all that came after has earlier ones."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._now_ns: Optional[int] = None
+
+    def __call__(self, at_ns: int) -> int:
+        is_to_come = at_ns > time.time_ns() + _AHEAD_NS and at_ns > self._now() + _AHEAD_NS
+        return at_ns - (1 << 63) if is_to_come else at_ns
+
+    def _now(self) -> int:
+        """By the clock of whoever serves the files, which may be ahead of this machine's by any time."""
+        if self._now_ns is None:
+            probe = os.path.join(self._folder, f".clock-{os.getpid()}-{time.monotonic_ns()}")
+            try:
+                os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+                self._now_ns = os.lstat(probe).st_mtime_ns
+                os.unlink(probe)
+            except OSError:
+                # Nothing can be written there, so nothing is going to be newer.
+                self._now_ns = self._now_ns or 0
+        return self._now_ns
 
 
 def _is_a_log(path: str) -> bool:

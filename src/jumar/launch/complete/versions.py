@@ -111,15 +111,14 @@ class Versions:
         newest_ns = self._newest_ns(until) if missing else 0
         if time.monotonic() > until:
             return torn
-        newest = search.in_order(newest_ns)
-        return torn + [
-            one for one in missing if search.in_order(search.changed_ns(one[1])) >= newest
-        ]
+        order = search.Order(self._place.source)
+        newest = order(newest_ns)
+        return torn + [one for one in missing if order(search.changed_ns(one[1])) >= newest]
 
     def _newest_ns(self, until: float) -> int:
         found = search.survey(self._place.source, until)
         complete = (one.changed_ns for one in found if one.verdict.state == COMPLETE)
-        return max(complete, key=search.in_order, default=0)
+        return max(complete, key=search.Order(self._place.source), default=0)
 
     def _alone(self) -> List[Tuple[str, str]]:
         """Files that no others are versions of, by their names within the place."""

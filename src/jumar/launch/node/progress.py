@@ -2,14 +2,14 @@
 
 import os
 import time
-from typing import List, NamedTuple, Optional, Sequence
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from jumar.launch.complete import (
+    Order,
     Place,
     VersionKeeper,
     Versions,
     changed_ns,
-    in_order,
     newest_complete,
     newest_ns,
     set_aside_torn,
@@ -17,6 +17,10 @@ from jumar.launch.complete import (
 )
 from jumar.launch.jobdir.files import JobDir, is_below
 from jumar.launch.jobdir.safefile import Unusable, read_object
+
+_Written = Tuple[int, str]
+"""When something was, and in which folder: file servers have clocks of their own."""
+_NEVER: _Written = (0, "")
 
 
 class Came(NamedTuple):
@@ -38,7 +42,7 @@ class Progress:
         self._sources: List[str] = []
         self._places: List[Place] = []
         self._keeper: Optional[VersionKeeper] = None
-        self._before_ns = 0
+        self._before = _NEVER
 
     def begin(self, folder: str) -> List[str]:
         """Set aside what an earlier attempt has left half written, and put what it had before in its place;
@@ -69,7 +73,7 @@ class Progress:
         self._sources = [place.source for place in self._all_places(folder)]
         # Of what is saved here no versions are kept: the next attempt finds it empty.
         self._sources.append(self._directory.path("cache", "ckpt"))
-        self._before_ns = self._newest_ns()
+        self._before = self._newest()
 
     def close(self) -> List[str]:
         """No rank writes any more; what went wrong, in words."""
@@ -84,8 +88,10 @@ class Progress:
         until = soon()
         found = [newest_complete(source, until) for source in self._given_sources()]
         whole = (path for path in found if path is not None)
-        saved = max(whole, key=lambda path: in_order(changed_ns(path)), default=None)
-        has_more = in_order(self._newest_ns()) > in_order(self._before_ns)
+        saved = max(
+            whole, key=lambda path: _order((changed_ns(path), os.path.dirname(path))), default=None
+        )
+        has_more = _order(self._newest()) > _order(self._before)
         return Came(saved, has_more or self._is_told())
 
     def _all_places(self, folder: str) -> List[Place]:
@@ -104,14 +110,19 @@ class Progress:
             # The script may have written anything there.
             return False
 
-    def _newest_ns(self) -> int:
+    def _newest(self) -> _Written:
         until = soon()
-        times = (newest_ns(source, until) for source in self._given_sources())
-        return max(times, key=in_order, default=0)
+        times = ((newest_ns(source, until), source) for source in self._given_sources())
+        return max(times, key=_order, default=_NEVER)
 
     def _given_sources(self) -> List[str]:
         """Those that are no links of the job's by now."""
         return [path for path in self._sources if self._is_given(os.path.realpath(path))]
+
+
+def _order(written: _Written) -> int:
+    at_ns, folder = written
+    return Order(folder)(at_ns)
 
 
 def resume_from(directory: JobDir) -> str:
