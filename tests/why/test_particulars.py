@@ -9,6 +9,7 @@ from tests.why.logs import verdict_of as _of
 from jumar.why.knowledge import LANGUAGES, causes
 from jumar.why.particulars import fits_all, particulars, read, words
 from jumar.why.statements import statements
+from jumar.why.symbols import cut
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    {}\n'
 _NAME = re.compile(r"\{\w+\}")
@@ -180,8 +181,50 @@ def test_a_healthy_log_has_no_fault_by_its_forms() -> None:
         ("AssertionError: `pack` in `f` should be set to True if `fast` is.", "has to be given"),
         ("ValueError: `rate` must be in (0.0, 1.0] but got p['a']['rate']=x", "is not among"),
         ("ValueError: This does not support DoRA yet, please set it to False", "has to be given"),
+        # What pyarrow raises is not always a damaged file, nor is every embedding one of tokens.
+        ("pyarrow.lib.ArrowInvalid: Can only convert 1-dimensional array values", "decoded"),
+        (
+            "RuntimeError: Error(s) in loading state_dict for G:\n\tsize mismatch for shared.weight:"
+            " copying a param with shape torch.Size([9, 4]) from checkpoint, the shape in current"
+            " model is torch.Size([2, 4]).",
+            "vocabularies",
+        ),
+        # Boxes of two samples differ in number, not in channels.
+        (
+            "RuntimeError: stack expects each tensor to be equal size, but got [2, 4] at entry 0"
+            " and [3, 4] at entry 1",
+            "channels",
+        ),
         ("ValueError: its leader lives on another stage and is unreachable.", "a fault of its own"),
     ],
 )
 def test_a_form_does_not_reach_for_what_only_looks_alike(message: str, said: str) -> None:
     assert said not in _of(f"{message}\n").what["en"]
+
+
+def _called(file: str, function: str, source: str) -> str:
+    return f'  File "/e/lib/python3.11/site-packages/{file}", line 9, in {function}\n    {source}\n'
+
+
+def test_what_the_frames_tell_of_a_sample_and_of_a_wait() -> None:
+    collate = _called("torch/utils/data/_utils/collate.py", "f", "n = sum(x.numel() for x in b)")
+    sample = _of(
+        f"{_STACK.format('for x in loader:')}{collate}"
+        "AttributeError: 'NoneType' object has no attribute 'numel'\n"
+    )
+    assert "A sample of the batch is None" in sample.what["en"]
+    first = _called("transformers/training_args.py", "main_process_first", "dist.barrier()")
+    waits = _of(
+        f"{_STACK.format('with args.main_process_first():')}{first}"
+        "RuntimeError: NPU function error: aclrtSynchronizeDevice, error code is 507046\n"
+    )
+    assert "wait in main_process_first" in waits.what["en"]
+
+
+def test_a_quotation_ends_once_and_between_words() -> None:
+    told = _of("RuntimeError: bus error. Please try to raise your shared memory limit.\n")
+    assert "limit.”" in told.remedy["en"]
+    assert "”." not in told.remedy["en"]
+    assert cut("one two three", 9) == "one two…"
+    assert cut("one two", 7) == "one two"
+    assert cut("/a/long/path", 7) == "/a/long…"

@@ -1,5 +1,6 @@
 """What is said of the sign that was chosen: the words, who it was, and the lines that show it."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, UNKNOWN, Evidence, Verdict
@@ -18,6 +19,7 @@ _SHOWN = 300
 _SPACE = {"en": " ", "zh": ""}
 """What stands between two sentences."""
 _MOST_RANKS = 16
+_ENDED_TWICE = re.compile(r"([.!?。！？])”[.。]")
 _MESH = "mesh-start"
 """Said of ranks that never came together: who says so tells nothing of who is missing."""
 
@@ -61,7 +63,8 @@ def _kind(known: Cause | None) -> str:
 
 def _what(language: str, general: str, values: Mapping[str, str], details: Sequence[Detail]) -> str:
     """What is wrong, and who it was."""
-    return _SPACE[language].join([general.format_map(values), *_sentences(language, WHAT, details)])
+    sentences = [general.format_map(values), *_sentences(language, WHAT, details)]
+    return _ended_once(_SPACE[language].join(sentences))
 
 
 def _remedy(
@@ -76,7 +79,13 @@ def _remedy(
     told = {sentence: known[sentence].format_map(values) for sentence in also}
     first = [told.pop("advice")] if "advice" in told else []
     besides = _sentences(language, REMEDY, details)
-    return _SPACE[language].join([*first, general.format_map(values), *besides, *told.values()])
+    sentences = [*first, general.format_map(values), *besides, *told.values()]
+    return _ended_once(_SPACE[language].join(sentences))
+
+
+def _ended_once(text: str) -> str:
+    """Without the full stop behind a quotation that ends with its own."""
+    return _ENDED_TWICE.sub(r"\1”", text)
 
 
 def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:

@@ -19,6 +19,7 @@ from jumar.why.knowledge import (
 from jumar.why.particulars import Read, read
 from jumar.why.raised import Raised
 from jumar.why.statements import stated
+from jumar.why.symbols import LONGEST_ERROR, cut
 
 # What fails where code only tries whether a value is of a kind.
 _TRIED = frozenset(("number-text", "encoding", "attribute-missing", "key-missing"))
@@ -145,7 +146,11 @@ def of_exception(one: Raised, known: Known) -> Event:
         cause,
         one.lines[0],
         began(one.lines),
-        {"error": one.said[:200], **told.values, **({} if form is None else form.values)}
+        {
+            "error": cut(one.said, LONGEST_ERROR),
+            **told.values,
+            **({} if form is None else form.values),
+        }
         | ({} if one.place is None else {"place": one.place})
         | ({} if not one.own_source else {"own": one.own_source}),
         0 if best is None else best.weight,

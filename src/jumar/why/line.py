@@ -17,6 +17,7 @@ from jumar.why.particulars import read
 from jumar.why.reading import Line
 from jumar.why.reasons import reason_of
 from jumar.why.statements import stated
+from jumar.why.symbols import LONGEST_ERROR, cut
 
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
@@ -84,13 +85,13 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
         is_survivable = (
             best.cause.name in _SURVIVABLE or is_script or _TRIES.search(text) is not None
         )
-        said = {"error": text.strip()[:200]}
+        said = {"error": cut(text.strip(), LONGEST_ERROR)}
         at = began([line])
         return Event(
             *(best.cause, line, at, said, best.weight, end, is_survivable, is_warning),
             is_line=True,
         )
-    said = {"error": text.strip()[:200]}
+    said = {"error": cut(text.strip(), LONGEST_ERROR)}
     form = next((cause for cause, pattern in forms() if pattern.search(text)), None)
     if form is not None:
         return Event(form, line, began([line]), said, len(text), end, is_line=True)
@@ -138,7 +139,9 @@ def last_resort(lines: Sequence[Line]) -> Event | None:
         cause = form.cause if form is not None else kind
         is_known = cause.name not in (LIBRARY_ERROR, *GENERAL) or reason_of(text) is not None
         if form is not None or (is_short and is_known):
-            event = Event(cause, line, began([line]), {"error": text[:200]}, is_line=True)
+            event = Event(
+                cause, line, began([line]), {"error": cut(text, LONGEST_ERROR)}, is_line=True
+            )
             name_what_it_is_about(event)
             return event
     return _first_statement(lines) if len(lines) <= _VERY_FEW_LINES else None
@@ -154,7 +157,7 @@ def _first_statement(lines: Sequence[Line]) -> Event | None:
         found = None if is_told else stated(kind.name, text)
         # What says so little may be said of anything.
         if found is not None and not (found.is_weak and kind.name == LIBRARY_ERROR):
-            values = {"error": text[:200], **found.values}
+            values = {"error": cut(text, LONGEST_ERROR), **found.values}
             event = Event(found.cause, line, began([line]), values, is_line=True, is_stated=True)
             event.particular = found.name
             return event

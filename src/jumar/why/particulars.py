@@ -13,7 +13,7 @@ from importlib.resources import files
 from jumar.why import measures
 from jumar.why.knowledge import Cause, causes, rows
 from jumar.why.statements import stated
-from jumar.why.symbols import readable
+from jumar.why.symbols import cut, readable
 
 # What is asked of None: an attribute, or an entry.
 _ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
@@ -88,7 +88,7 @@ def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> 
 def _value(name: str, text: str) -> str:
     """What the message says; a path without the end of its sentence."""
     whole = text.strip().rstrip(".,;:") if name == "file" else readable(text.strip())
-    return whole[: _LONGEST_SAID if name == "said" else _LONGEST]
+    return cut(whole, _LONGEST_SAID if name == "said" else _LONGEST)
 
 
 def _is_what_is_none(named: Mapping[str, str | None], message: str, where: str) -> bool:

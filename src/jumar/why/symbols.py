@@ -1,9 +1,11 @@
-"""Names of C++ as people write them, out of what a linker calls them."""
+"""Names and quotations as people write them: C++ out of what a linker calls it, a long message cut between words."""
 
 import re
 
 _MANGLED = re.compile(r"_Z(?:N[rVKRO]*)?(?=[1-9])")
 _LENGTH = re.compile(r"[1-9]\d{0,2}")
+# How much of a message is quoted.
+LONGEST_ERROR = 200
 
 
 def readable(symbol: str) -> str:
@@ -19,3 +21,13 @@ def readable(symbol: str) -> str:
         if not is_nested:
             break
     return "::".join(parts)
+
+
+def cut(text: str, longest: int) -> str:
+    """At most so many characters, not ended within a word, with the sign that there was more."""
+    if len(text) <= longest:
+        return text
+    whole = text[:longest]
+    words = whole.rpartition(" ")[0]
+    # A long path or name has no blank near its end.
+    return f"{words if len(words) > longest // 2 else whole}…"
