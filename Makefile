@@ -61,6 +61,7 @@ test-strict: setup-dev bytecode mindspore system lint
 
 # The full sizes, hours of work; an interrupted run continues where it stopped.
 test-full: setup-dev bytecode mindspore system
+	sh tools/system-packages.sh bench
 	$(BIN)/python tools/full_test.py
 
 lint: style types
