@@ -38,6 +38,8 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
+# What was said before a container's program began, and what apt passed over: a program that ended itself says more.
+_BEFORE_IT = re.compile(r"\s*Warning\s+[A-Z]\w+\s|W: ")
 # Commands, environments and settings that are shown hold words of faults and are none.
 _SHOWN = re.compile(
     r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
@@ -83,7 +85,10 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
             return None
         # What ended the program is its exception; a line tells of what a script did without, too.
         is_survivable = (
-            best.cause.name in _SURVIVABLE or is_script or _TRIES.search(text) is not None
+            best.cause.name in _SURVIVABLE
+            or is_script
+            or _TRIES.search(text) is not None
+            or _BEFORE_IT.match(text) is not None
         )
         said = {"error": cut(text.strip(), LONGEST_ERROR)}
         at = began([line])
@@ -94,7 +99,8 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
     said = {"error": cut(text.strip(), LONGEST_ERROR)}
     form = next((cause for cause, pattern in forms() if pattern.search(text)), None)
     if form is not None:
-        return Event(form, line, began([line]), said, len(text), end, is_line=True)
+        is_script = form.whose == "script" and form.level is Level.FAULT
+        return Event(form, line, began([line]), said, len(text), end, is_script, is_line=True)
     kind = kind_by(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
     is_check = _WHAT.match(text) is not None and text.startswith(_CHECK)
     if is_check and kind.name in GENERAL:
