@@ -63,6 +63,12 @@ def test_a_store_that_is_away_is_said_with_what_is_kept_where(
     assert f"{name}: {words}" == said.format(error=ERROR, directory=record.directory)
 
 
+def test_what_will_never_be_sent_is_said_once_and_not_tried_again() -> None:
+    done = job(StagingRecord(phase="done", error="x is a link", sent_at=1.0), JobState.SUCCEEDED)
+    ((_, words),) = staging_facts(done)
+    assert words.startswith("x is a link; all others were sent ")
+
+
 def test_nothing_is_said_to_be_0_of_0() -> None:
     asking = job(StagingRecord(phase="sending", outputs=Carried()))
     assert staging_facts(asking) == [("results", "sending; asking the store what it already has")]

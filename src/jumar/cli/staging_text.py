@@ -17,6 +17,7 @@ _WORDS = {
     "data.all": "{files} of {total_files} files, {bytes}",
     "data.all_cached": "{files} of {total_files} files, {bytes} ({cached} from the cache)",
     "data.sent": "sent",
+    "data.sent_but": "{error}; all others were sent",
     "data.last_sent": "last sent",
     "data.not_sent": "not sent yet",
     "data.not_sent_now": f"not sent: {{error}}; {_KEPT} every few minutes",

@@ -122,7 +122,8 @@ class StagingRecord:
     sent_at: float | None = None
     """When all that was there had arrived."""
     error: str | None = None
-    """What is in the way: of a store that is waited for, of the last sending, of the whole."""
+    """What is in the way: of a store that is waited for, of the last sending, of the whole. Of one that is done: what
+    was left out for good."""
     updated_at: float = 0.0
 
     @property

@@ -31,6 +31,9 @@ def data_rows(job: JobRecord) -> list[DataRow]:
         rows.append(_sending(record))
     elif record.phase == "running" and record.error and not job.state.is_final:
         rows.append(DataRow("data.results", "data.not_sent_now", {"error": record.error}))
+    elif record.phase == "done" and record.error:
+        row = DataRow("data.results", "data.sent_but", {"error": record.error}, record.sent_at)
+        rows.append(row)
     elif record.sent_at is not None:
         words = "data.sent" if record.phase == "done" else "data.last_sent"
         rows.append(DataRow("data.results", words, at=record.sent_at))

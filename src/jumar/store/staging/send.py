@@ -1,6 +1,7 @@
 """Results from the node to their targets: every few minutes while the job runs, and at the end.
 
-Results that cannot be sent never fail a job: they stay where they are, and the status says so."""
+Results that cannot be sent never fail a job: they stay where they are, and the status says so. A link that
+leads out of the job's folders is no result: it is told, and no reason to send again."""
 
 import fcntl
 import logging
@@ -25,6 +26,10 @@ logger = logging.getLogger(__name__)
 _SHORT_PATIENCE_S = 30.0
 # A file modified just now may be half a checkpoint, and would replace a complete one in the store.
 _SETTLED_S = 10.0
+
+
+class LedOut(TransferFailed):
+    """All was sent but for links that lead out of the job's folders; trying again would change nothing."""
 
 
 def keep_sending(plan: StagePlan) -> None:
@@ -67,6 +72,10 @@ def send_finally(plan: StagePlan) -> bool:
         try:
             with status.telling("sending", "outputs", parts):
                 _send(plan, plan.patience_s, parts)
+        except LedOut as error:
+            logger.warning("%s", error)
+            status.tell(phase="done", sent_at=began, error=error.message)
+            return True
         except JumarError as error:
             logger.error("results are not yet uploaded: %s", error)
             status.tell(phase="not-uploaded", error=error.message)
@@ -88,19 +97,23 @@ def _send(
     plan: StagePlan, patience_s: float, parts: list[Progress], *, settled_s: float = 0.0
 ) -> None:
     """Send all outputs, even if one of them fails; TransferFailed or StoreAway if something was not
-    sent."""
+    sent, LedOut if that will never be."""
     config = plan.config()
     within = tuple(map(os.path.realpath, plan.within))
     options = Options(patience=Patience(limit_s=patience_s), settled_s=settled_s, within=within)
     first: JumarError | None = None
+    led_out: LedOut | None = None
     for staged in plan.sent:
         parts.append(Progress())
         try:
             _send_one(staged, config, options, parts[-1])
+        except LedOut as error:
+            led_out = led_out or error
         except JumarError as error:
             first = first or error
-    if first is not None:
-        raise first
+    missed = first or led_out
+    if missed is not None:
+        raise missed
 
 
 def _send_one(staged: Staged, config: StoreConfig, options: Options, progress: Progress) -> None:
@@ -118,7 +131,7 @@ def _send_one(staged: Staged, config: StoreConfig, options: Options, progress: P
         _carry(staged, source, target, options, config, progress)
     if outside:
         path = outside[0]
-        raise TransferFailed(
+        raise LedOut(
             f"not sent to {staged.url}: {path} is a link that leads out of the job's folders",
             hint="put a copy of what it leads to in its place",
         )
