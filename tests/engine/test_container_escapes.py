@@ -1,6 +1,7 @@
 """What a job in a container does to get at files outside of it: by what it leaves in its own folder for
 the supervisor, which runs outside with its user's rights."""
 
+import http.client
 import json
 import os
 import secrets
@@ -12,6 +13,7 @@ import pytest
 from tests.containers import make_image, write_config
 from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
 from tests.engine.test_slurm_beside import Host
+from tests.track.events_file import event, record, simple, version
 
 from jumar.engine.shared.files import given_places
 from jumar.launch.jobdir.files import JobDir
@@ -220,6 +222,63 @@ def test_no_rank_chooses_what_the_container_of_the_next_is_given(tmp_path: Path)
     with pytest.raises(NotADirectoryError):
         link_data(JobDir(str(root), 1), job, given)
     assert not (tmp_path / "ckpt").exists()
+
+
+def test_tensorboard_shows_nothing_outside_and_runs_nothing_of_the_job(
+    workshop: Workshop, private: Path
+) -> None:
+    """The platform's own, which runs outside where the image has none: by links of all kinds, by files that the
+    job's own name, by a pipe, and by modules where the job's Python looks for them."""
+    pytest.importorskip("tensorboard")
+    work, mark = private.parent / "work", private.parent / "mark"
+    for folder, name in ((private, "sesame"), (work / "runs/own", "mine")):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "events.out.tfevents.1.h").write_bytes(_curve(name))
+    attack = f"""
+        {LN} {private} runs/folder; mkdir runs/file runs/pipe runs/named
+        {LN} {private}/events.out.tfevents.1.h runs/file/events.out.tfevents.1.h
+        {LN} {private} logs; {LN} {private} lightning_logs
+        {LN} {work}/runs/own runs/again
+        /bin/busybox mkfifo runs/pipe/events.out.tfevents.1.h
+        cp runs/own/events* runs/named
+        echo 'embeddings {{ tensor_name: "x" metadata_path: "{private}/secret" }}' > runs/named/projector_config.pbtxt
+        mkdir lib; echo 'open("{mark}", "w")' > lib/sitecustomize.py; cp lib/sitecustomize.py lib/tensorboard.py
+        echo up; sleep 600
+    """
+    fields = {
+        "workdir": str(work),
+        "environment": {"PYTHONPATH": str(work / "lib")},
+    }
+    made = workshop.attempt(attack, image=NAME, **fields)
+    workshop.engine.start(made)
+    wait_for(lambda: "up" in log_of(made), "the command runs")
+    with workshop.engine.start_beside(made) as stream:
+        host = Host(stream)
+        stream.sendall(json_frame(frames.REQUEST, {"endpoint": "tensorboard", "idle_s": 0}))
+        assert host.next()[0] == frames.ALIVE
+
+        def told(path: str) -> str:
+            connection = http.client.HTTPConnection("board", timeout=60)
+            connection.sock = host.connect(1, "program")
+            connection.request("GET", f"/data/plugin/{path}")
+            with connection.getresponse() as answer:
+                return answer.read().decode()
+
+        wait_for(lambda: told("scalars/tags").count("mine") >= 3, "its own curves are shown")
+        with (work / "runs/own/events.out.tfevents.1.h").open("ab") as file:
+            file.write(record(event(2.0, 2, simple("later", 0.5))))
+        # It has then looked at everything that was there before.
+        wait_for(lambda: "later" in told("scalars/tags"), "it looks again")
+        assert "sesame" not in told("scalars/tags")
+        (run,) = [name for name in json.loads(told("scalars/tags")) if "named" in name]
+        assert "sesame" not in told(f"projector/metadata?run={run}&name=x")
+    assert not mark.exists()
+    workshop.engine.stop(made, AttemptState.STOPPED)
+    wait_final(workshop.engine, made)
+
+
+def _curve(name: str) -> bytes:
+    return version() + record(event(1.0, 1, simple(name, 0.5)))
 
 
 def _sources(wrapping: Wrapping) -> set[str]:

@@ -2,7 +2,8 @@
 
 Each listens on a Unix socket in a folder of the job's user alone, with no password of its own: who may
 connect is the server's matter, and no other account of the machine can. Where the job runs in a container
-so do they, and the folder is one of the job's directory, which both sides see."""
+so do they, and the folder is one of the job's directory, which both sides see. The platform's TensorBoard, for an
+image that has none, runs outside: it gets no variable of the job, and reads the job's own folders alone."""
 
 import contextlib
 import os
@@ -14,8 +15,12 @@ import tempfile
 from typing import Dict, Generator, List, NamedTuple, Optional, Sequence
 
 from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import read_job
+from jumar.launch.jobdir.safefile import Unusable
+from jumar.launch.prepare.containing import given_folders
 from jumar.launch.processes.container import entered, folder_in, held
 from jumar.launch.processes.spawn import Program
+from jumar.launch.ranks.environment import inherited
 
 _PLACE = "p"
 _SOCKET = "s"
@@ -137,6 +142,8 @@ def _tensorboard(directory: JobDir, rank: Program, private: str) -> Program:
         )
     spec = ",".join(f"{name}:{path}" for name, path in sorted(_boards(directory, rank).items()))
     words = [python.path, _BOARD, os.path.join(private, _PLACE, _SOCKET), spec]
+    if rank.enter and not python.is_inside:
+        words += _given(directory, rank)
     log = directory.endpoint_log("tensorboard")
     return _beside(rank, python, words, {"TMPDIR": private}, private, log)
 
@@ -153,7 +160,7 @@ def _beside(
 
     In a container the private folder is another one with the same name."""
     if not python.is_inside:
-        kept = {k: v for k, v in rank.environment.items() if k not in _JUPYTER_VARIABLES}
+        kept = {k: v for k, v in _outside(rank).items() if k not in _JUPYTER_VARIABLES}
         return rank._replace(argv=words, environment={**kept, **variables}, log=log, enter=())
     short = os.path.join("/tmp", os.path.basename(private))
     less = [word for name in _JUPYTER_VARIABLES for word in ("-u", name)]
@@ -161,6 +168,21 @@ def _beside(
     inside = [word.replace(private, short) for word in [*more, *words]]
     argv = held(rank.enter, ["env", *less, *inside], short, _shared(private), _PLACE)
     return rank._replace(argv=argv, log=log)
+
+
+def _outside(rank: Program) -> Dict[str, str]:
+    """The variables of a program that is not in a container: where the job is in one, they say where Python and
+    the loader find code, and the job has written what is there."""
+    return inherited() if rank.enter else dict(rank.environment)
+
+
+def _given(directory: JobDir, rank: Program) -> List[str]:
+    """The folders that TensorBoard may read outside of the job's container."""
+    try:
+        return given_folders(directory, read_job(directory), _folder_of(rank))
+    except (OSError, Unusable) as error:
+        # With none it would read anything.
+        raise NotInstalled(f"TensorBoard cannot tell what is the job's: {error}") from error
 
 
 def _folder_of(rank: Program) -> str:
@@ -202,7 +224,7 @@ def _has(python: str, module: str, rank: Program, *, is_inside: bool) -> bool:
     try:
         done = subprocess.run(
             entered(rank.enter, words, terminal=False) if is_inside else words,
-            env=rank.environment,
+            env=rank.environment if is_inside else _outside(rank),
             cwd=rank.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
