@@ -61,6 +61,9 @@ _TYPES = frozenset(
             "type",
         ),
         *("e.g", "i.e", "object", "class", "all", "auto", "and", "not", "string", "array"),
+        # What any project has a hundred of: to search for it finds nothing.
+        *("cuda", "cpu", "npu", "gpu", "mps", "meta", "model", "data", "input", "output", "value"),
+        *("expected", "recorded", "train", "test", "val", "name", "path", "key", "label", "labels"),
     )
 )
 _RAISES = re.compile(r"^[\w.]*(?:Error|Exception): ")

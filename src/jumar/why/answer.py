@@ -18,6 +18,7 @@ _UNEXPLAINED = frozenset((LIBRARY_ERROR, PYTHON_ERROR))
 _SHOWN = 300
 _SPACE = {"en": " ", "zh": ""}
 """What stands between two sentences."""
+_STOPS = (".", "。", "!", "?", "！", "？", "…")
 _MOST_RANKS = 16
 _ENDED_TWICE = re.compile(r"([.!?。！？])”[.。]")
 _MESH = "mesh-start"
@@ -63,8 +64,10 @@ def _kind(known: Cause | None) -> str:
 
 def _what(language: str, general: str, values: Mapping[str, str], details: Sequence[Detail]) -> str:
     """What is wrong, and who it was."""
-    sentences = [general.format_map(values), *_sentences(language, WHAT, details)]
-    return _ended_once(_SPACE[language].join(sentences))
+    first, more = general.format_map(values), _sentences(language, WHAT, details)
+    # What ends with a quotation of the log may lack its stop.
+    stop = "" if not more or first.rstrip("”").endswith(_STOPS) else _STOPS[language == "zh"]
+    return _ended_once(_SPACE[language].join([f"{first}{stop}", *more]))
 
 
 def _remedy(
