@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from jumar.engine.shared.files import Roots
 from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Gres, Row, Slurm, read_gres, read_rows
 from jumar.engine.slurm.engine import SlurmEngine
-from jumar.engine.slurm.limits import Limits, limit_reasons
+from jumar.engine.slurm.limits import Limits
 from jumar.engine.slurm.observing import Observer, Queue, newest, submitted_file
 from jumar.errors import BadInput, EngineFailed, SubmitRefused
 from jumar.launch.jobdir.job import Request
@@ -322,9 +323,11 @@ def test_the_number_behind_a_reason(tmp_path: Path, reason: str, said: str) -> N
 
 
 def test_every_reason_with_a_number_has_words_in_both_languages() -> None:
+    table = (files("jumar.engine.slurm") / "limits.tsv").read_text().splitlines()[1:]
+    reasons = [row.partition("\t")[0] for row in table]
     for language in ("en", "zh"):
         known = catalogue(language)["pending"]
-        assert {f"{reason}+limit" for reason in limit_reasons()} == {
+        assert {f"{reason}+limit" for reason in reasons} == {
             name for name in known if name.endswith("+limit")
         }
 

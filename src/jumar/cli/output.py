@@ -129,11 +129,6 @@ def say(message: str) -> None:
     print(readable(message))
 
 
-def tell(message: str) -> None:
-    """A sentence of ours that was asked for, on stdout, in the language of the terminal."""
-    say(translated(message))
-
-
 def print_json(record: Any) -> None:
     """A record, or several, as JSON on stdout."""
     print(json_text(encode(record), indent=2))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from jumar.client import config, events
 from jumar.client.beside import BesideCalls
@@ -34,8 +34,6 @@ from jumar.spec.verdicts import Verdict
 if TYPE_CHECKING:
     from jumar.client.pack import Listing, Package, Progress
     from jumar.spec.job import JobSpec
-
-T = TypeVar("T")
 
 CALL_PATIENCE_S = 10.0
 FOLLOW_PATIENCE_S = 120.0

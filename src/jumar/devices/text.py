@@ -7,6 +7,7 @@ from jumar.errors import Unavailable
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _NUMBER = re.compile(r"([-+]?\d{1,15}(?:\.\d{1,9})?)\s*(?:%|W|C|MB|MHz)?", re.IGNORECASE)
 _NOTHING = frozenset({"", "-", "--", "na", "n/a", "none", "null", "unknown", "not supported"})
+_MOST_QUOTED = 120
 
 
 class CannotRead(Unavailable):
@@ -43,7 +44,7 @@ def word(text: str | None) -> str | None:
     return None if clean.lower() in _NOTHING - {"unknown"} else clean
 
 
-def first_words(text: str, most: int = 120) -> str:
+def first_words(text: str) -> str:
     """The start of the output, on one line, to quote in an error."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+    return flat if len(flat) <= _MOST_QUOTED else flat[: _MOST_QUOTED - 1] + "…"

@@ -53,8 +53,8 @@ class Attempt:
 class StartHindered(EngineFailed):
     """The attempt was not started, and may be later; why, with values for sentences in any language."""
 
-    def __init__(self, trouble: Trouble, *, hint: str | None = None) -> None:
-        super().__init__(trouble.reason, hint=hint)
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.reason)
         self.cause, self.values = known(trouble.cause, trouble.values)
 
 

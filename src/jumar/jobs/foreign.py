@@ -3,7 +3,6 @@
 Tools that list the processes on cards take seconds, so they are asked in a thread of their own, and once
 more right before a job gets a real card, if that was not just done."""
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from jumar.launch.processes.process import environment_of, read_stat
 from jumar.rounds import Rounds
 from jumar.spec.devices import CardProcess, CardRef, DeviceKind
 
-log = logging.getLogger(__name__)
 REAL = frozenset({DeviceKind.NPU, DeviceKind.GPU})
 Users = Mapping[tuple[str, CardRef], tuple[CardProcess, ...]]
 """By kind and card: the processes on it that belong to no job."""

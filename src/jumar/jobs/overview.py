@@ -173,9 +173,9 @@ class Overview:
             uses.append(use)
         return tuple(uses)
 
-    def preview(self, spec: JobSpec, *, user: str, engine: str | None = None) -> Waiting | None:
+    def preview(self, spec: JobSpec, *, user: str) -> Waiting | None:
         """Why a job would wait that is submitted now; None where the engine's own queue decides."""
-        name = self._engines.named(engine).name
+        name = self._engines.named(None).name
         return self._explain(would_be_queued(self._limits.time.applied(spec), user, name))
 
     def why_it_waits(self, row: JobRow) -> Waiting | None:

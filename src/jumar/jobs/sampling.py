@@ -3,7 +3,6 @@
 How often cards are asked follows what that costs: a driver that answers at once is asked every two
 seconds, a tool that takes a second every twenty."""
 
-import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from jumar.rounds import Rounds
 from jumar.spec.devices import Card, CardRef, DeviceKind, card_names
 from jumar.spec.usage import JobUsage
 
-log = logging.getLogger(__name__)
 PERIOD_S = 2.0
 _ALERTS = ".alerts.json"
 _CARD_COST = 20.0
@@ -36,9 +34,7 @@ class JobUse:
 class Sampler:
     """One thread; nothing without an engine that can tell."""
 
-    def __init__(
-        self, engine: Engine | None, roster: Roster, folder: Path, *, period_s: float = PERIOD_S
-    ) -> None:
+    def __init__(self, engine: Engine | None, roster: Roster, folder: Path) -> None:
         self._engine = engine
         self._roster = roster
         self._folder = folder
@@ -52,7 +48,7 @@ class Sampler:
         """How often the cards were looked at."""
         self.jobs: dict[str, JobUse] = {}
         """Running jobs, by id."""
-        self._rounds = Rounds("sampling", self.look, period_s, trouble="no sample was taken")
+        self._rounds = Rounds("sampling", self.look, PERIOD_S, trouble="no sample was taken")
 
     def start(self) -> None:
         """Begin, where there is something to see."""

@@ -21,7 +21,6 @@ from jumar.spec.devices import CardProcess
 from jumar.words.reasons import LANGUAGES, phrase
 
 log = logging.getLogger(__name__)
-DAY_S = 86_400
 _GRACE_S = 30.0
 OnWarning = Callable[[CardProcess, str, float], None]
 """Hears of a process, the card it uses, and when it is ended."""

@@ -16,6 +16,7 @@ from jumar.launch.processes.process import Identity
 MARK = "JUMAR_SELFTEST"
 _WARM = b"jumar.engine.local.warm"
 _PAUSE_S = 0.05
+_KILL_LIMIT_S = 30.0
 
 
 def marked(run_id: str) -> list[process.Stat]:
@@ -80,7 +81,7 @@ def kill(identity: Identity) -> bool:
     return process.is_alive(identity) and process.send(identity.pid, signal.SIGKILL)
 
 
-def kill_all(run_id: str, limit_s: float = 30.0) -> bool:
+def kill_all(run_id: str) -> bool:
     """End every process of this self-test, even if new ones keep appearing."""
 
     def none_left() -> bool:
@@ -90,7 +91,7 @@ def kill_all(run_id: str, limit_s: float = 30.0) -> bool:
             process.send(stat.pid, signal.SIGKILL)
         return not left
 
-    return wait_until(none_left, limit_s)
+    return wait_until(none_left, _KILL_LIMIT_S)
 
 
 def wait_until(happened: Callable[[], bool], limit_s: float) -> bool:

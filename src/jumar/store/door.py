@@ -31,6 +31,7 @@ READY_LIMIT_S = 60.0
 # It closes its volumes within a second; after that it only waits for idle connections.
 STOP_LIMIT_S = 3.0
 _ANSWER_LIMIT_S = 5.0
+_KEY_LIMIT_S = 10.0
 _LOOK_EVERY_S = 1.0
 # A busy machine answers late; a server that is silent for this long does not recover.
 _HUNG_S = 60.0
@@ -125,9 +126,9 @@ class Door:
         if self._takes(self.credential):
             self._reload()
 
-    def wait_for_key(self, user: str, limit_s: float = 10.0) -> None:
+    def wait_for_key(self, user: str) -> None:
         """Wait until SeaweedFS accepts the user's new key."""
-        end = time.monotonic() + limit_s
+        end = time.monotonic() + _KEY_LIMIT_S
         while not self._takes(self.credential_of(user)):
             if time.monotonic() > end:
                 raise EngineFailed(

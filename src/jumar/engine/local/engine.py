@@ -45,7 +45,6 @@ class LocalEngine:
         home: Path,
         cards: tuple[Card, ...] | Callable[[], tuple[Card, ...]],
         *,
-        notify: Path | None = None,
         stages: Stages | None = None,
         idle_limit_s: float = IDLE_LIMIT_S,
         control: Path | None = None,
@@ -56,7 +55,7 @@ class LocalEngine:
         `network`: `closed` where jobs may reach nobody."""
         self._home = home
         self._cards = cards
-        self._notify = notify or home / "notify.sock"
+        self._notify = home / "notify.sock"
         self._book = CardBook()
         self._starter = Starter(home / "launch.log", self._notify)
         self._stages = stages or Stages(UserStores(home))

@@ -83,7 +83,6 @@ class SiteSlurmEngine(SlurmEngine):
         *,
         stages: Stages,
         slurm: Slurm | None = None,
-        poll_s: float = 5.0,
     ) -> None:
         """`account_of` tells whom jobs of a user of the platform run as, or raises SubmitRefused."""
         self._state, self._root = Path(site.state), Root(Path(site.root_run))
@@ -94,9 +93,7 @@ class SiteSlurmEngine(SlurmEngine):
         """Since when there is no account to look at an attempt with."""
         self._starts, self._reads = PerUser(), PerUser()
         read = home / "slurm"
-        super().__init__(
-            home, slurm=slurm, stages=stages, poll_s=poll_s, can_look=False, roots=Roots(read)
-        )
+        super().__init__(home, slurm=slurm, stages=stages, can_look=False, roots=Roots(read))
         self.root_files = RootFiles(self._state, home, self._roots, self._root)
         self.files = self.root_files
 

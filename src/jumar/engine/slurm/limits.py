@@ -30,11 +30,6 @@ def _table() -> Mapping[str, _Limit]:
     return {row["reason"]: _Limit(row["kept in"], row["field"], row["of"]) for row in rows}
 
 
-def limit_reasons() -> set[str]:
-    """Those that have a number behind them."""
-    return set(_table())
-
-
 class Limits:
     """What a cluster allows; asked for only once a job waits for it."""
 

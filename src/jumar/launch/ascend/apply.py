@@ -3,7 +3,6 @@
 Works without any library of the vendor. What it reads: /etc/hccn.conf, and the list of cards
 where one was given. Nobody has run it on an NPU yet; the formats are those of the documents."""
 
-import os
 import socket
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
@@ -24,17 +23,17 @@ _LOOKS = 10
 _LOOK_S = 0.1
 
 
-def cann_variables(environ: Mapping[str, str], root: str = "/") -> Dict[str, str]:
+def cann_variables(environ: Mapping[str, str]) -> Dict[str, str]:
     """What CANN's set_env.sh would set; nothing where it was sourced or there is none."""
-    if not may_have_cann(root, environ):
+    if not may_have_cann("/", environ):
         return {}
     # Late: jobs without NPUs need none of it.
     from pathlib import Path
 
     from jumar.launch.ascend.cann import cann_environment, find_cann
 
-    found = find_cann(Path(root), environ)
-    return {} if found is None else cann_environment(found, environ, root=Path(root)).variables
+    found = find_cann(Path("/"), environ)
+    return {} if found is None else cann_environment(found, environ).variables
 
 
 def hccl_variables(environ: Mapping[str, str]) -> Dict[str, str]:
@@ -47,9 +46,9 @@ def hccl_variables(environ: Mapping[str, str]) -> Dict[str, str]:
     return {name: value for name, value in made.items() if not environ.get(name)}
 
 
-def table_part(address: str, cards: Sequence[CardFacts], root: str = "/") -> Dict[str, Any]:
+def table_part(address: str, cards: Sequence[CardFacts]) -> Dict[str, Any]:
     """This node's part of the rank table, as JSON values; raises RankTableError."""
-    addresses = _device_addresses(root)
+    addresses = _device_addresses()
     devices = [
         NodeDevice(
             card.id,
@@ -118,9 +117,9 @@ def _read_written(path: str, pause: Callable[[float], None]) -> RankTable:
     return ranktable.read_table(path)
 
 
-def _device_addresses(root: str) -> Dict[int, str]:
+def _device_addresses() -> Dict[int, str]:
     try:
-        with open(os.path.join(root, "etc/hccn.conf"), encoding="utf-8", errors="replace") as file:
+        with open("/etc/hccn.conf", encoding="utf-8", errors="replace") as file:
             ports = read_conf(file.read())
     except OSError:
         return {}

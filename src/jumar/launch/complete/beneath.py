@@ -6,12 +6,12 @@ import os
 import stat
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-def open_file(path: str, top: str, flags: int = os.O_RDONLY) -> int:
+def open_file(path: str, top: str) -> int:
     """A descriptor of a plain file that really is below `top`, a folder without links in its name. OSError."""
-    handle = os.open(path, _FILE | flags)
+    handle = os.open(path, _FILE)
     # Asked of what is open: by its name it may be another one by now.
     if stat.S_ISREG(os.fstat(handle).st_mode) and is_below(handle, top):
         return handle

@@ -20,6 +20,7 @@ _KEPT = 2
 _SHARE_BLOCKS = 0x40049409
 """FICLONE of linux/fs.h."""
 _BLOCK = 8 << 20
+_LOOK_EVERY_S = 2.0
 _MOST_SHARE_OF_TIME = 0.02
 
 
@@ -193,12 +194,11 @@ class Versions:
 class VersionKeeper:
     """Keeps versions in a thread: of what is there at first, while ranks run, and once more at the end."""
 
-    def __init__(self, places: Sequence[Place], every_s: float = 2.0) -> None:
+    def __init__(self, places: Sequence[Place]) -> None:
         # Late: none is made before the ranks of a first attempt have started.
         import threading
 
         self._versions = [Versions(place) for place in places]
-        self._every_s = every_s
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="versions", daemon=True)
         self.trouble: Optional[OSError] = None
@@ -216,8 +216,8 @@ class VersionKeeper:
     def _run(self) -> None:
         took_s = self._look(0.0)
         # In a folder with very many files, a look takes long.
-        while not self._done.wait(max(self._every_s, took_s / _MOST_SHARE_OF_TIME)):
-            took_s = self._look(self._every_s)
+        while not self._done.wait(max(_LOOK_EVERY_S, took_s / _MOST_SHARE_OF_TIME)):
+            took_s = self._look(_LOOK_EVERY_S)
         self._look(0.0)
 
     def _look(self, still_s: float) -> float:

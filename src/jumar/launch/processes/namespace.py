@@ -17,7 +17,7 @@ import select
 import signal
 from typing import NamedTuple, Optional, Pattern, Sequence, Tuple
 
-TRIAL_LIMIT_S = 10.0
+_TRIAL_LIMIT_S = 10.0
 _MOST_ENTRIES = 2000
 TMP = "/tmp"
 # With such files the ranks of one job wait for each other, under names that are the same in every job.
@@ -73,7 +73,7 @@ def _depth(mount: Mount) -> int:
     return mount.target.count("/")
 
 
-def trial(view: View, limit_s: float = TRIAL_LIMIT_S) -> Optional[str]:
+def trial(view: View) -> Optional[str]:
     """Enter in a child that ends at once; why it is not possible here, or None."""
     heard, said = os.pipe()
     pid = os.fork()
@@ -81,10 +81,10 @@ def trial(view: View, limit_s: float = TRIAL_LIMIT_S) -> Optional[str]:
         _try(view, said)
     os.close(said)
     try:
-        if not select.select([heard], [], [], limit_s)[0]:
+        if not select.select([heard], [], [], _TRIAL_LIMIT_S)[0]:
             # Stuck in the kernel, as on a file server that is gone: reaped when it comes free.
             os.kill(pid, signal.SIGKILL)
-            return f"no answer from the file systems within {limit_s:g} s"
+            return f"no answer from the file systems within {_TRIAL_LIMIT_S:g} s"
         words = os.read(heard, 4096).decode("utf-8", "replace")
     finally:
         os.close(heard)

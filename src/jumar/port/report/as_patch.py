@@ -33,6 +33,7 @@ def _text(data: bytes) -> str:
 
 
 _LOOK_AHEAD = 40
+_CONTEXT = 3
 _TO_QUOTE = lazy_pattern(r'[\x00-\x1f\x7f"\\]')
 _ESCAPES = {"\t": r"\t", "\n": r"\n", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 
@@ -103,13 +104,13 @@ def _alike(a: list[str], b: list[str], i: int, j: int) -> bool:
     return a[i : i + 2] == b[j : j + 2]
 
 
-def unified(path: str, before: str, after: str, context: int = 3) -> str:
+def unified(path: str, before: str, after: str) -> str:
     """A patch of one file that git and patch can apply."""
     a, b = _lines(before), _lines(after)
     old, new = _name(f"a/{path}"), _name(f"b/{path}")
     out = [f"diff --git {old} {new}\n--- {old}{_end(path)}\n+++ {new}{_end(path)}\n"]
-    for group in _grouped(list(blocks(a, b)), context):
-        out += _hunk(a, b, group, context)
+    for group in _grouped(list(blocks(a, b))):
+        out += _hunk(a, b, group)
     return "".join(out)
 
 
@@ -144,10 +145,10 @@ def _lines(text: str) -> list[str]:
     return rows + ([parts[-1]] if parts[-1] else [])
 
 
-def _grouped(found: list[Block], context: int) -> Iterator[list[Block]]:
+def _grouped(found: list[Block]) -> Iterator[list[Block]]:
     group: list[Block] = []
     for block in found:
-        if group and block.a1 - group[-1].a2 > 2 * context:
+        if group and block.a1 - group[-1].a2 > 2 * _CONTEXT:
             yield group
             group = []
         group.append(block)
@@ -155,12 +156,12 @@ def _grouped(found: list[Block], context: int) -> Iterator[list[Block]]:
         yield group
 
 
-def _hunk(a: list[str], b: list[str], group: list[Block], context: int) -> Iterator[str]:
+def _hunk(a: list[str], b: list[str], group: list[Block]) -> Iterator[str]:
     first, last = group[0], group[-1]
-    a1, b1 = max(0, first.a1 - context), max(0, first.b1 - context)
+    a1, b1 = max(0, first.a1 - _CONTEXT), max(0, first.b1 - _CONTEXT)
     start = min(first.a1 - a1, first.b1 - b1)
     a1, b1 = first.a1 - start, first.b1 - start
-    tail = min(context, len(a) - last.a2)
+    tail = min(_CONTEXT, len(a) - last.a2)
     a2, b2 = last.a2 + tail, last.b2 + tail
     yield f"@@ -{_range(a1, a2)} +{_range(b1, b2)} @@\n"
     position = a1

@@ -22,10 +22,10 @@ _MOST_JOBS = 500
 class Watch:
     """Round by round."""
 
-    def __init__(self, site: Site, *, period_s: float = PERIOD_S) -> None:
+    def __init__(self, site: Site) -> None:
         self._site = site
         self.rounds = Rounds(
-            "watching", self.look, period_s, trouble="trainings were not looked at"
+            "watching", self.look, PERIOD_S, trouble="trainings were not looked at"
         )
 
     def look(self) -> None:

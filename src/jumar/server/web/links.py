@@ -14,7 +14,6 @@ from jumar.server.web.render import render
 from jumar.spec.people import NewLink, UserRecord
 
 router = APIRouter()
-DAYS = (7, 30, 90, 0)
 """How long a link may be good, on this page; 0 is until it is taken back."""
 
 

@@ -145,12 +145,12 @@ class Chosen:
         self.whole[name] = why
 
 
-def library(module: str, name: str, package: str = "") -> Any:
+def library(module: str, name: str) -> Any:
     """An optional library that reads `name`."""
     try:
         return import_module(module)
     except ImportError as error:
-        package = package or module.partition(".")[0]
+        package = module.partition(".")[0]
         raise BadInput(
             f"{name} can only be reduced with {package}, which is not installed",
             hint=f"install it next to jumar: pip install {package}; "

@@ -1,7 +1,7 @@
 """Copies inside a server, whose bytes never come here."""
 
 import logging
-from typing import Any, Callable, List, Tuple, TypeVar
+from typing import Any, Callable, List, Tuple
 
 from .answers import S3Error
 from .client import S3
@@ -9,7 +9,6 @@ from .crew import Crew
 from .parts import MIB, part_bytes
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 Place = Tuple[str, str]
 """A bucket and a key."""
 MOST_AT_ONCE_BYTES = 5 << 30

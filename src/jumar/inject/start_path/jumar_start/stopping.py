@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from typing import Any, Callable, List, Mapping, Optional, Union
+from typing import Any, Callable, List, Mapping, Union
 
 AGAIN = 75
 """The exit code that means: saved, run me again."""
@@ -36,10 +36,9 @@ def _number(environ: Mapping[str, str], names: "tuple[str, ...]", otherwise: int
 class Stopping:
     """Asked by SIGTERM, by the stop file, or by the clock."""
 
-    def __init__(self, environ: Optional[Mapping[str, str]] = None) -> None:
-        known = os.environ if environ is None else environ
-        self._file = known.get("JUMAR_STOP_FILE", "")
-        self._ask_at = _ask_at(known)
+    def __init__(self) -> None:
+        self._file = os.environ.get("JUMAR_STOP_FILE", "")
+        self._ask_at = _ask_at(os.environ)
         self._is_heard = False
         self._before: List[_Handler] = []
 
