@@ -15,7 +15,7 @@ from jumar.launch.ascend.ranktable import (
     wait_for_table,
 )
 from jumar.launch.ascend.ranktable.make import NodeDevice
-from jumar.launch.prepare.platform_files import Pod, pod_variables, render, write_pod_env
+from jumar.launch.prepare.platform_files import Pod, pod_variables, render
 
 
 def part(node: int) -> RankTable:
@@ -75,10 +75,7 @@ def test_pod_env_is_what_a_script_of_the_platform_sources(tmp_path: Path):
     pod = Pod("k7x2m9q4tb", "ann", 1, 2, ("10.0.0.1", "10.0.0.2"), "/job/hccl.json")
     variables = pod_variables(pod, part(1).servers[0])
     path = tmp_path / "pod.env"
-    write_pod_env(
-        str(path), render(variables, {"ODD": "it's; $(x)\n2", "PATH": "/a b", "PWD": "/"})
-    )
-    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_text(render(variables, {"ODD": "it's; $(x)\n2", "PATH": "/a b", "PWD": "/"}))
     script = (
         '. "$1" && IFS=, read -ra ids <<< "$VISIBLE_IDS" && printf "%s|" "${#ids[@]}" "$NPU_IPS" '
         '"$DLWS_ROLE_NAME" "$DLWS_ROLE_IDX" "$DLWS_NUM_WORKER" "$DLWS_JOB_ID" "$DLWS_USER_NAME" '

@@ -118,7 +118,9 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
         A cut connection is no danger: the same submit sent again is the same job. With a `key` of
         your own that is also true of another call, whatever became of the first. `engine`: where it runs,
         of a server that has several."""
-        values = self.with_code_sent(spec, code, on_progress).values
+        return self._submit(self.with_code_sent(spec, code, on_progress).values, key, engine)
+
+    def _submit(self, values: dict[str, Any], key: str | None, engine: str | None) -> JobRecord:
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
         call = Call(
             method="POST",
@@ -139,7 +141,9 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
         engine: str | None = None,
     ) -> Plan:
         """What the server would do with the job. A folder is sent, so that it can be looked at."""
-        values = self.with_code_sent(spec, code, on_progress).values
+        return self._plan(self.with_code_sent(spec, code, on_progress).values, engine)
+
+    def _plan(self, values: dict[str, Any], engine: str | None) -> Plan:
         call = Call(
             method="POST", path="/plans", query=_where(engine), body=values, repeatable=True
         )
@@ -298,9 +302,7 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
 
         package = pack(folder)
         with package.file:
-            path = f"/code/{package.digest}"
-            if not self._has(path):
-                self._put(path, package, on_progress)
+            self._keep(package, on_progress)
         return Uploaded(package.digest, package.size, package.listing)
 
     def _has(self, path: str) -> bool:
@@ -310,7 +312,10 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
             return False
         return True
 
-    def _put(self, path: str, package: "Package", on_progress: "Progress | None") -> None:
+    def _keep(self, package: "Package", on_progress: "Progress | None") -> None:
+        path = f"/code/{package.digest}"
+        if self._has(path):
+            return
         call = Call(
             method="PUT",
             path=path,

@@ -6,14 +6,13 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jumar import __version__
 from jumar.client import Client, events
-from jumar.client.client import Uploaded
 from jumar.direct.book import Book
 from jumar.engine.base import Attempt
 from jumar.engine.slurm import script
@@ -28,6 +27,7 @@ from jumar.spec.fields import ArchivedCode
 from jumar.spec.job import JobSpec
 from jumar.spec.records import JobPage, JobRecord, JobSummary, LogFile, Plan, ServerInfo
 from jumar.spec.states import JobState
+from jumar.wholefile import whole_file
 
 if TYPE_CHECKING:
     from jumar.client.pack import Package, Progress
@@ -76,27 +76,17 @@ class DirectClient(Client):
             engines=("slurm",),
         )
 
-    def upload(self, folder: Path, *, on_progress: "Progress | None" = None) -> Uploaded:
-        """Keep the folder's archive where the cluster's nodes find it."""
-        from jumar.client.pack import pack
-
-        package = pack(folder)
-        with package.file:
-            self._keep(package)
-        return Uploaded(package.digest, package.size, package.listing)
-
-    def _keep(self, package: "Package") -> None:
+    def _keep(self, package: "Package", on_progress: "Progress | None") -> None:
+        """Where the cluster's nodes find it."""
         target = self._archive(package.digest)
         if target.exists():
             # A server of this home, which knows nothing of this job, would remove it once its own jobs are gone.
             target.with_suffix(".by").unlink(missing_ok=True)
             return
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        aside = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
-        with aside.open("wb") as file:
+        with whole_file(target) as file:
             while block := package.file.read(_BLOCK):
                 file.write(block)
-        aside.rename(target)
 
     def _archive(self, digest: str) -> Path:
         return self._home / "code" / f"{digest}.tar"
@@ -104,29 +94,14 @@ class DirectClient(Client):
     def _archive_of(self, spec: JobSpec) -> Path | None:
         return self._archive(spec.code.archive) if isinstance(spec.code, ArchivedCode) else None
 
-    def plan(
-        self,
-        spec: "JobSpec | Mapping[str, Any]",
-        *,
-        code: Path | None = None,
-        on_progress: "Progress | None" = None,
-        engine: str | None = None,
-    ) -> Plan:
+    def _plan(self, values: dict[str, Any], engine: str | None) -> Plan:
         """With no cluster at hand too."""
-        checked = self._checked(spec, code, on_progress)
+        checked = self._checked(values)
         return self._engine.plan(checked, user=self._user, archive=self._archive_of(checked))
 
-    def submit(
-        self,
-        spec: "JobSpec | Mapping[str, Any]",
-        *,
-        code: Path | None = None,
-        on_progress: "Progress | None" = None,
-        key: str | None = None,
-        engine: str | None = None,
-    ) -> JobRecord:
+    def _submit(self, values: dict[str, Any], key: str | None, engine: str | None) -> JobRecord:
         """Write the job's folder and hand it to Slurm."""
-        checked = self._checked(spec, code, on_progress)
+        checked = self._checked(values)
         if checked.array is not None or checked.after:
             raise Conflict(
                 "arrays and --after need a jumar server",
@@ -165,10 +140,8 @@ class DirectClient(Client):
         self._book.files.set_aside(job_id)
         self._book.files.delete(job_id)
 
-    def _checked(
-        self, spec: "JobSpec | Mapping[str, Any]", code: Path | None, on_progress: "Progress | None"
-    ) -> JobSpec:
-        return validate_spec(self.with_code_sent(spec, code, on_progress).values, source="job")
+    def _checked(self, values: dict[str, Any]) -> JobSpec:
+        return validate_spec(values, source="job")
 
     def get(self, job: str) -> JobRecord:
         """By id, its first letters, or name."""

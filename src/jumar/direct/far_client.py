@@ -86,8 +86,8 @@ class FarClient(DirectClient):
                     self._login.ask("put", {**piece, "last": offset + _PIECE >= size})
         return self._home / path
 
-    def _checked(self, spec: Any, code: Path | None, on_progress: Any) -> JobSpec:
-        checked = super()._checked(spec, code, on_progress)
+    def _checked(self, values: dict[str, Any]) -> JobSpec:
+        checked = super()._checked(values)
         places = [*checked.inputs.values(), *checked.outputs.values(), checked.ckpt or ""]
         if any(map(is_remote, places)):
             raise SubmitRefused(

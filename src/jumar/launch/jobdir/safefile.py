@@ -22,7 +22,13 @@ def encode(value: Dict[str, Any]) -> bytes:
 
 def write_json(path: str, value: Dict[str, Any]) -> None:
     """Write aside and rename."""
-    aside = _write_aside(path, encode(value))
+    write_whole(path, encode(value))
+
+
+def write_whole(path: str, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
+    """Aside and renamed, so that a reader sees the old file or the new one. `durable`: it outlives a power
+    cut."""
+    aside = _write_aside(path, data, mode, durable=durable)
     try:
         os.rename(aside, path)
     except OSError:
@@ -101,10 +107,10 @@ def remove(path: str) -> None:
         return
 
 
-def _write_aside(path: str, data: bytes) -> str:
+def _write_aside(path: str, data: bytes, mode: int = 0o600, *, durable: bool = False) -> str:
     aside = aside_name(path)
     try:
-        _write(aside, data, os.O_EXCL, durable=False)
+        _write(aside, data, os.O_EXCL, mode, durable=durable)
     except OSError:
         remove(aside)
         raise
@@ -123,9 +129,9 @@ def _has_room(path: str, count: int) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_blocks * 512 >= count
 
 
-def _write(path: str, data: bytes, flags: int, durable: bool) -> None:
-    # For one user only: job.json may hold secrets, in variables or in the address of a repository.
-    handle = os.open(path, _NEW_OR_PLAIN | flags, 0o600)
+# For one user only, unless said: job.json may hold secrets, in variables or in the address of a repository.
+def _write(path: str, data: bytes, flags: int, mode: int = 0o600, *, durable: bool) -> None:
+    handle = os.open(path, _NEW_OR_PLAIN | flags, mode)
     try:
         if os.fstat(handle).st_nlink > 1:
             # A job may link a reserved file to any other: that one is not to be overwritten.

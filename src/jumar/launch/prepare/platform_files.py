@@ -34,7 +34,7 @@ from jumar.launch.ascend.facts import CardFacts
 from jumar.launch.ascend.ranktable.records import RankDevice, RankServer, RankTable, RankTableError
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
-from jumar.launch.jobdir.safefile import write_json
+from jumar.launch.jobdir.safefile import write_json, write_whole
 from jumar.launch.processes.namespace import TMP, Mount, View, trial, view_of
 
 Part = Optional[Dict[str, Any]]
@@ -115,7 +115,7 @@ def write_variables(
     if server is not None:
         # As the ranks have it: counted within the visible devices.
         variables["DEVICE_ID"] = "0"
-    write_pod_env(directory.pod_env, render(variables, environment))
+    write_whole(directory.pod_env, os.fsencode(render(variables, environment)))
 
 
 def path_variables(directory: JobDir) -> Dict[str, str]:
@@ -384,11 +384,3 @@ def _is_shown(name: str) -> bool:
 
 def _export(name: str, value: str) -> str:
     return f"export {name}={shlex.quote(value)}"
-
-
-def write_pod_env(path: str, text: str) -> None:
-    """Write aside and rename; only the owner may read it: it holds the job's environment."""
-    aside = f"{path}.{os.getpid()}.new"
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    os.replace(aside, path)

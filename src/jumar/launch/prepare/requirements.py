@@ -11,6 +11,7 @@ from typing import Dict, List, NamedTuple, Optional
 
 from jumar.launch.jobdir.job import Command, Job
 from jumar.launch.jobdir.news import Values
+from jumar.launch.jobdir.safefile import encode, write_whole
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes import spawn
 from jumar.launch.processes.control import Control
@@ -124,10 +125,8 @@ def _make(wanted: _Wanted, steps: Steps) -> None:
         # last, is what makes it one.
         shutil.rmtree(place, ignore_errors=True)
         _fill(wanted, steps)
-        aside = os.path.join(place, f"{_MARK}.new")
-        with open(aside, "w", encoding="utf-8") as file:
-            json.dump({"python": parent.python, "version": parent.version}, file)
-        os.rename(aside, os.path.join(place, _MARK))
+        made = encode({"python": parent.python, "version": parent.version})
+        write_whole(os.path.join(place, _MARK), made, mode=0o666)
     finally:
         os.close(lock)
 

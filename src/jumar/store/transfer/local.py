@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, cast
@@ -26,85 +27,68 @@ _DEALT_AT_ONCE = 400
 Failed = Callable[[str, JumarError], None]
 
 
-def copy_here(
-    source: str,
-    target: str,
-    keys: Iterable[str],
-    progress: Progress,
-    failed: Failed,
-    *,
-    link: bool,
-    within: tuple[str, ...] = (),
-) -> None:
-    """Copy the files `keys` from one folder to another, under the same keys, while they are found."""
-    try:
-        os.makedirs(target, exist_ok=True)
-    except OSError as error:
-        raise explained(error, target) from error
-    left = iter(keys)
-    first = list(islice(left, _WORTH_PROCESSES))
-    if len(first) == _WORTH_PROCESSES:
-        _share_out(source, target, chain(first, left), progress, failed, link=link, within=within)
-        return
-    for key in first:
-        if progress.stop.is_set():
+@dataclass(frozen=True, slots=True)
+class LocalCopy:
+    """From one folder of this machine to another."""
+
+    source: str
+    target: str
+    progress: Progress
+    failed: Failed
+    link: bool
+    within: tuple[str, ...] = ()
+
+    def many(self, keys: Iterable[str]) -> None:
+        """Copy the files `keys`, under the same keys, while they are found."""
+        try:
+            os.makedirs(self.target, exist_ok=True)
+        except OSError as error:
+            raise explained(error, self.target) from error
+        left = iter(keys)
+        first = list(islice(left, _WORTH_PROCESSES))
+        if len(first) == _WORTH_PROCESSES:
+            self._share_out(chain(first, left))
             return
-        copy_one(source, target, key, key, progress, failed, link=link, within=within)
-
-
-def copy_one(
-    source: str,
-    target: str,
-    key: str,
-    to: str,
-    progress: Progress,
-    failed: Failed,
-    *,
-    link: bool,
-    within: tuple[str, ...] = (),
-) -> None:
-    """Copy one file, possibly to another key."""
-    try:
-        size = copy_file(f"{source}/{key}", f"{target}/{to}", link=link, within=within)
-    except OSError as error:
-        failed(key, explained(error, f"{target}/{to}"))
-        return
-    progress.add_file(size)
-
-
-def _share_out(
-    source: str,
-    target: str,
-    keys: Iterator[str],
-    progress: Progress,
-    failed: Failed,
-    *,
-    link: bool,
-    within: tuple[str, ...],
-) -> None:
-    program = str(Path(filecopy.__file__))
-    command = [sys.executable, "-I", "-S", program, source, target, "link" if link else "copy"]
-    command += within
-
-    def fail(key: str, number: int) -> None:
-        failed(key, explained(OSError(number, os.strerror(number)), f"{target}/{key}"))
-
-    workers: list[_Worker] = []
-    try:
-        for _ in range(min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)):
-            workers.append(_Worker(command, progress, fail))
-        for some in _by_folder(keys):
-            if progress.stop.is_set():
+        for key in first:
+            if self.progress.stop.is_set():
                 return
-            min(workers, key=lambda worker: worker.waiting).give(some)
-        for worker in workers:
-            worker.finish()
-    finally:
-        for worker in workers:
-            worker.end()
-    codes = [worker.process.returncode for worker in workers]
-    if any(codes) and not progress.stop.is_set():
-        raise TransferFailed(f"a copying process failed with exit code {max(codes, key=abs)}")
+            self.one(key, key)
+
+    def one(self, key: str, to: str) -> None:
+        """Copy one file, possibly to another key."""
+        place = f"{self.target}/{to}"
+        try:
+            size = copy_file(f"{self.source}/{key}", place, link=self.link, within=self.within)
+        except OSError as error:
+            self.failed(key, explained(error, place))
+            return
+        self.progress.add_file(size)
+
+    def _share_out(self, keys: Iterator[str]) -> None:
+        how = "link" if self.link else "copy"
+        program = str(Path(filecopy.__file__))
+        command = [sys.executable, "-I", "-S", program, self.source, self.target, how, *self.within]
+        stop = self.progress.stop
+        workers: list[_Worker] = []
+        try:
+            for _ in range(min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)):
+                workers.append(_Worker(command, self.progress, self._fail))
+            for some in _by_folder(keys):
+                if stop.is_set():
+                    return
+                min(workers, key=lambda worker: worker.waiting).give(some)
+            for worker in workers:
+                worker.finish()
+        finally:
+            for worker in workers:
+                worker.end()
+        codes = [worker.process.returncode for worker in workers]
+        if any(codes) and not stop.is_set():
+            raise TransferFailed(f"a copying process failed with exit code {max(codes, key=abs)}")
+
+    def _fail(self, key: str, number: int) -> None:
+        error = OSError(number, os.strerror(number))
+        self.failed(key, explained(error, f"{self.target}/{key}"))
 
 
 def _by_folder(keys: Iterator[str]) -> Iterator[list[str]]:

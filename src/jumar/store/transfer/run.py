@@ -21,7 +21,7 @@ from jumar.store.places import Place
 from jumar.store.transfer.between import copy_between
 from jumar.store.transfer.download import Download
 from jumar.store.transfer.from_hub import fetch_from_hub
-from jumar.store.transfer.local import copy_here, copy_one
+from jumar.store.transfer.local import LocalCopy
 from jumar.store.transfer.plan import (
     Coming,
     Copy,
@@ -173,15 +173,9 @@ class _Work:
                 self.progress.found(entry.size)
                 yield entry.key[cut:]
 
-        copy_here(
-            f"{source.store.root}/{source.prefix}".rstrip("/"),
-            f"{target.store.root}/{target.prefix}".rstrip("/"),
-            keys(),
-            self.progress,
-            self._failed,
-            link=self.options.link,
-            within=self.options.within,
-        )
+        self._between(
+            f"{source.store.root}/{source.prefix}", f"{target.store.root}/{target.prefix}"
+        ).many(keys())
         if self._fatal is not None:
             raise self._fatal
 
@@ -214,22 +208,19 @@ class _Work:
             target.path(f"{folder}/file")
         if len(plan.copies) == 1:
             copy = plan.copies[0]
-            places = (source.root, target.root, copy.source.key, copy.target)
-            copy_one(
-                *places,
-                self.progress,
-                self._failed,
-                link=self.options.link,
-                within=self.options.within,
-            )
+            self._between(source.root, target.root).one(copy.source.key, copy.target)
             return
         cut = len(plan.target_prefix)
-        copy_here(
-            f"{source.root}/{plan.source_prefix}".rstrip("/"),
-            f"{target.root}/{plan.target_prefix}".rstrip("/"),
-            [copy.target[cut:] for copy in plan.copies],
-            self.progress,
-            self._failed,
+        self._between(
+            f"{source.root}/{plan.source_prefix}", f"{target.root}/{plan.target_prefix}"
+        ).many([copy.target[cut:] for copy in plan.copies])
+
+    def _between(self, source: str, target: str) -> LocalCopy:
+        return LocalCopy(
+            source=source.rstrip("/"),
+            target=target.rstrip("/"),
+            progress=self.progress,
+            failed=self._failed,
             link=self.options.link,
             within=self.options.within,
         )

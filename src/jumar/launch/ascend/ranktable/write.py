@@ -16,6 +16,7 @@ from jumar.launch.ascend.ranktable.records import (
     RankServer,
     RankTable,
 )
+from jumar.launch.jobdir.safefile import write_whole
 
 Document = Dict[str, Any]
 
@@ -45,21 +46,8 @@ def write_table(
     *,
     is_durable: bool = True,
 ) -> None:
-    """Write the file aside and rename it: a reader sees the old one or the new one. `is_durable`: it
-    also outlives a power cut."""
-    text = dumps(table, form)
-    aside = f"{os.fspath(path)}.{os.getpid()}.new"
-    try:
-        with open(aside, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            if is_durable:
-                os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError:
-        if os.path.exists(aside):
-            os.unlink(aside)
-        raise
+    """Write the file whole. `is_durable`: it also outlives a power cut."""
+    write_whole(os.fspath(path), dumps(table, form).encode(), mode=0o666, durable=is_durable)
 
 
 def _lab(table: RankTable) -> Document:
