@@ -66,9 +66,8 @@ def _run(arguments: list[str]) -> int:
     # Imported late, so that `jumar launch` loads only what it needs.
     if arguments[:1] == ["launch"]:
         from jumar.launch.__main__ import main as launch
-        from jumar.launch.ranks.environment import shell_python
 
-        return launch(arguments[1:], shell_python(os.environ))
+        return launch(arguments[1:], from_shell=True)
     from jumar.cli.app import run
 
     # Where it is ignored, as for what a script starts with `&`, it stays so.

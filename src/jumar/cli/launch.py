@@ -1,6 +1,5 @@
 """`jumar launch`: ranks on this machine, without a server. All of it is in `jumar.launch`."""
 
-import os
 import sys
 
 import click
@@ -19,6 +18,5 @@ def command(arguments: tuple[str, ...]) -> None:
       jumar launch --devices npu:8 train.py --epochs 10
     """
     from jumar.launch.__main__ import main
-    from jumar.launch.ranks.environment import shell_python
 
-    sys.exit(main(arguments, shell_python(os.environ)))
+    sys.exit(main(arguments, from_shell=True))

@@ -11,11 +11,11 @@ from typing import Optional, Sequence
 from jumar.launch import later
 
 
-def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None) -> int:
+def main(arguments: Optional[Sequence[str]] = None, *, from_shell: bool = False) -> int:
     """Run one command line and give the exit code.
 
-    `python` is for scripts. By default it is the one that runs this: whoever writes
-    `python3.9 jumar-launch.pyz` has named it."""
+    Scripts run with the Python of the active environment. Where there is none: `from_shell` with what the shell
+    would take, else with the one that runs this: whoever writes `python3.9 jumar-launch.pyz` has named it."""
     open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["--kept"]:
@@ -39,8 +39,11 @@ def main(arguments: Optional[Sequence[str]] = None, python: Optional[str] = None
     if _is_of_a_job(arguments):
         return _attempt(arguments)
     from jumar.launch.node.command_line import main as launch
+    from jumar.launch.ranks.environment import active_python, shell_python
 
-    return launch(arguments, python or sys.executable)
+    if from_shell:
+        return launch(arguments, shell_python(os.environ))
+    return launch(arguments, active_python(os.environ) or sys.executable)
 
 
 def _for_slurm(arguments: Sequence[str]) -> int:

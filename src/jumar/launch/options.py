@@ -12,7 +12,6 @@ from jumar.launch.jobdir.files import JobDir
 from jumar.launch.limits import HANG_LIMIT_S, JOIN_LIMIT_S
 from jumar.launch.nodes.team import Meeting
 from jumar.launch.ranks.cards import BadUsage
-from jumar.launch.ranks.environment import active_python
 
 KINDS = ("npu", "gpu", "sim", "cpu")
 _DEVICES = re.compile(r"(?:(npu|gpu|sim|cpu)(?::(\d{1,5}))?|(\d{1,5})|(auto|all))", re.I)
@@ -382,14 +381,14 @@ def _address(given: argparse.Namespace, nodes: int) -> Tuple[str, int]:
     return host, port or 29400
 
 
-def program_of(options: Options, environ: Mapping[str, str], python: str) -> List[str]:
-    """The argument vector of each rank, scripts with `python` unless another is asked for or active.
+def program_of(options: Options, python: str) -> List[str]:
+    """The argument vector of each rank, scripts with `python` unless another is asked for.
 
     Raises BadUsage."""
     words = list(options.command)
     if options.is_program:
         return words
-    interpreter = options.python or active_python(environ) or python
+    interpreter = options.python or python
     if options.is_module:
         return [interpreter, "-u", "-m", *words]
     if words[0].endswith(".py"):

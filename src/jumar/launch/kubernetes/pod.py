@@ -24,8 +24,7 @@ from jumar.launch.jobdir.job import (
 )
 from jumar.launch.jobdir.safefile import Unusable, read_object, write_json
 from jumar.launch.node.keeper import ALREADY_CLAIMED, run_attempt
-from jumar.launch.nodes.team import host_address
-from jumar.launch.ranks.frameworks import free_port
+from jumar.launch.nodes.team import free_port, host_address
 from jumar.launch.slurm.node import card_numbers
 from jumar.launch.verdict import Verdict, apart
 

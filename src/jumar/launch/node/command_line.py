@@ -73,7 +73,7 @@ class Launch(NamedTuple):
         """Look at the machine and the script; raises BadUsage."""
         folder = _current_folder()
         choice = choose(options.kind, options.per_node, options.cards_file, environ)
-        argv = program_of(options, environ, python)
+        argv = program_of(options, python)
         named = None if options.framework == "auto" else options.framework
         script = read_script(argv, argv, folder, named)
         mark = f"{_MARK}{os.getpid()}_{os.urandom(4).hex()}"

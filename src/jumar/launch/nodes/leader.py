@@ -8,9 +8,17 @@ from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 from jumar.launch.judge import judge
 from jumar.launch.nodes.channel import BEAT_S, PROTOCOL, SEND_LIMIT_S, Channel, Connected
 from jumar.launch.nodes.door import Door
-from jumar.launch.nodes.team import PEER_WAIT_S, Hello, Meeting, Message, NotTogether, group_of
+from jumar.launch.nodes.team import (
+    PEER_WAIT_S,
+    Hello,
+    Meeting,
+    Message,
+    NotTogether,
+    free_port,
+    group_of,
+)
 from jumar.launch.processes.control import HANG, Control, Stop
-from jumar.launch.ranks.frameworks import Group, free_port
+from jumar.launch.ranks.frameworks import Group
 from jumar.launch.verdict import Summary, Verdict
 
 _FAREWELL_S = 2.0

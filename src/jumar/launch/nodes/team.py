@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 from jumar.launch.judge import judge
 from jumar.launch.limits import HANG_LIMIT_S, JOIN_LIMIT_S
 from jumar.launch.processes.control import HANG, Control
-from jumar.launch.ranks.frameworks import Group, free_port
+from jumar.launch.ranks.frameworks import Group
 from jumar.launch.verdict import Summary, Verdict
 
 Message = Dict[str, Any]
@@ -189,3 +189,10 @@ class Team:
 
     def _master_port(self) -> int:
         return self._meeting.port or free_port()
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A port that nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])

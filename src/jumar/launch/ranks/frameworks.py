@@ -4,7 +4,6 @@ What a person has set in the shell stays, except what names the rank itself."""
 
 import os
 import re
-import socket
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from jumar.launch.ascend.facts import CardFacts
@@ -210,10 +209,3 @@ def _start_of(script: str) -> bytes:
 def _threads_each(ranks: int) -> str:
     """OMP_NUM_THREADS for ranks that share the cores of this process."""
     return str(max(1, len(os.sched_getaffinity(0)) // max(1, ranks)))
-
-
-def free_port(address: str = "127.0.0.1") -> int:
-    """A port that nobody listens on now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])

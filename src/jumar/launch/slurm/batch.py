@@ -161,7 +161,12 @@ class _Batch:
         value = read_object(path)
         limit_s = value.get("time_limit_s")
         value["deadline"] = None if limit_s is None else time.time() + float(limit_s)
-        value["port"] = _free_port() if len(nodes) > 1 else 0
+        value["port"] = 0
+        if len(nodes) > 1:
+            # Late: most jobs have one node.
+            from jumar.launch.nodes.team import free_port
+
+            value["port"] = free_port("")
         value["nodes"] = [
             {
                 "name": node.name,
@@ -327,12 +332,6 @@ def _alone(directory: JobDir) -> int:
     for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     return reported(directory)
-
-
-def _free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("", 0))
-        return int(door.getsockname()[1])
 
 
 def _write_over(files: Files) -> None:
