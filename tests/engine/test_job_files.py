@@ -13,8 +13,8 @@ from tests.waiting import wait_for
 from jumar.engine.base import StartHindered
 from jumar.engine.files import OffersFiles
 from jumar.engine.local.engine import LocalEngine
-from jumar.engine.shared.files import Roots, Stages
-from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.files import Stages
+from jumar.engine.shared.jobfiles import Roots, SharedFiles
 from jumar.engine.shared.observing import written
 from jumar.engine.shared.stopping import ask_by_file
 from jumar.errors import NotFound

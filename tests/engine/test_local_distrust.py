@@ -22,7 +22,7 @@ from jumar.engine.base import Attempt, Observation
 from jumar.engine.local.engine import LocalEngine
 from jumar.engine.local.starter import Starter
 from jumar.engine.shared import observing
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import Roots
 from jumar.engine.shared.observing import Observer
 from jumar.launch.jobdir.claims import read_claim
 from jumar.launch.jobdir.files import JobDir, has_ranks, make_folders

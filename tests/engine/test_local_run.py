@@ -16,7 +16,8 @@ from tests.engine.conftest import PATIENCE_S, Workshop, log_of, pack, wait_final
 from tests.waiting import wait_for
 
 from jumar.engine.local.starter import Starter
-from jumar.engine.shared.files import Roots, write_files
+from jumar.engine.shared.files import write_files
+from jumar.engine.shared.jobfiles import Roots
 from jumar.launch.processes import process
 from jumar.spec.states import AttemptState
 

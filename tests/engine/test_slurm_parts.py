@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.conftest import make_attempt
 
 from jumar.engine.base import Attempt
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import Roots
 from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Gres, Row, Slurm, read_gres, read_rows
 from jumar.engine.slurm.engine import SlurmEngine

@@ -7,7 +7,8 @@ import pytest
 from tests.jobs.conftest import Platform
 
 from jumar.engine.base import Attempt
-from jumar.engine.shared.files import Roots, write_files
+from jumar.engine.shared.files import write_files
+from jumar.engine.shared.jobfiles import Roots
 from jumar.launch.jobdir.job import read_request
 from jumar.spec.devices import CardRef
 from jumar.spec.job import JobSpec

@@ -15,8 +15,7 @@ from tests.waiting import wait_for
 from jumar.database.access import open_database
 from jumar.engine.files import Taken
 from jumar.engine.local.engine import LocalEngine
-from jumar.engine.shared.files import Roots
-from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.jobfiles import Roots, SharedFiles
 from jumar.engine.site.asking import Root
 from jumar.engine.site.files import RootFiles
 from jumar.errors import EngineFailed, OverQuota

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import Roots
 from jumar.engine.site.asking import Root
 from jumar.engine.site.files import RootFiles
 from jumar.jobs.going_on import GoingOn

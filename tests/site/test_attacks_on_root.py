@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.site.conftest import Host, is_locked, new_id, until
 
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import Roots
 from jumar.engine.site.asking import Root
 from jumar.engine.site.files import RootFiles
 from jumar.root import program

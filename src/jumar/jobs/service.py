@@ -12,18 +12,11 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
-from jumar.engine.base import CarriesData, Engine, HasCards, RunsBeside
+from jumar.engine.base import Attempt, CarriesData, Engine, HasCards, RunsBeside
 from jumar.engine.files import OffersFiles
 from jumar.engine.shared.files import folders_elsewhere
 from jumar.engine.shared.jobfiles import SharedFiles
-from jumar.errors import (
-    Conflict,
-    JobEnded,
-    JobNotEnded,
-    JobNotFound,
-    JumarError,
-    StorageFull,
-)
+from jumar.errors import Conflict, JobEnded, JobNotEnded, JobNotFound, JumarError, StorageFull
 from jumar.jobs import dependencies, finding, ledger
 from jumar.jobs.archives import CodeArchives
 from jumar.jobs.code_use import CodeUse
@@ -51,13 +44,7 @@ from jumar.jobs.templates import Templates
 from jumar.spec.causes import Cause
 from jumar.spec.draining import DrainReport
 from jumar.spec.job import JobSpec
-from jumar.spec.records import (
-    FilePage,
-    JobRecord,
-    JobSummary,
-    LogFile,
-    StagingRecord,
-)
+from jumar.spec.records import FilePage, JobRecord, JobSummary, LogFile, StagingRecord
 from jumar.spec.states import JobState
 from jumar.spec.text import storable
 from jumar.spec.verdicts import Verdict
@@ -112,11 +99,8 @@ class JobService:
         self.draining, self.foreign = self._conductor.draining, self._conductor.foreign
         seen_cards = engines.placing.cards() if isinstance(engines.placing, HasCards) else ()
         self.holds = Holds(home / "holds.json", roster, seen_cards)
-        self._sweep = (
-            None
-            if sweep is None
-            else Sweep(sweep, self.foreign, self.draining, on_warning, engines.placing)
-        )
+        sweeps = (self.foreign, self.draining, on_warning, engines.placing)
+        self._sweep = None if sweep is None else Sweep(sweep, *sweeps)
         self.code = CodeUse(database, self.archives)
         self.disk = DiskUse(database, self._files, self.code, limits.disk_bytes, other_bytes)
         submissions = Submissions(
@@ -288,7 +272,7 @@ class JobService:
             )
         engine = self.engines.of(row.engine)
         if row.not_uploaded and isinstance(engine, CarriesData):
-            engine.send_results(last_attempt(row, self._files.directory(row.id)))
+            engine.send_results(self._last_attempt(row))
         return self.get(row.id)
 
     def remove(self, job: str) -> None:
@@ -305,7 +289,7 @@ class JobService:
         engine = self.engines.of(row.engine) if row.engine in self.engines.names else None
         if not isinstance(engine, CarriesData):
             return None
-        return engine.staging(last_attempt(row, self._files.directory(row.id)))
+        return engine.staging(self._last_attempt(row))
 
     def find(
         self, job: str, *, user: str, owner: str | None = None, sees_all: bool = False
@@ -377,19 +361,25 @@ class JobService:
         engine = self.engines.of(row.engine)
         if not isinstance(engine, RunsBeside):
             raise Conflict(f"the engine {engine.name} cannot run commands in a job")
-        return engine.start_beside(last_attempt(row, self._files.directory(row.id)))
+        return engine.start_beside(self._last_attempt(row))
 
     def job_files(self, job: str, path: str, *, after: str, limit: int) -> FilePage:
         """Some of what a job has left; JobFileNotFound."""
         row = self._row(job)
-        elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
-        return self._files.entries(row.id, path, elsewhere=elsewhere, after=after, limit=limit)
+        return self._files.entries(
+            row.id, path, elsewhere=self._elsewhere(row), after=after, limit=limit
+        )
 
     def open_file(self, job: str, path: str) -> FileIO:
         """A file that a job has left; JobFileNotFound."""
         row = self._row(job)
-        elsewhere = folders_elsewhere(row.spec, self._files.directory(row.id))
-        return self._files.open_file(row.id, path, elsewhere=elsewhere)
+        return self._files.open_file(row.id, path, elsewhere=self._elsewhere(row))
+
+    def _elsewhere(self, row: JobRow) -> dict[str, str]:
+        return folders_elsewhere(row.spec, self._files.directory(row.id))
+
+    def _last_attempt(self, row: JobRow) -> Attempt:
+        return last_attempt(row, self._files.directory(row.id))
 
     def at_hand(self, job: str) -> JobRow | None:
         """A job that is under way, by its id, without asking the database: open pages ask for those again and

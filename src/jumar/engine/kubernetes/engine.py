@@ -32,8 +32,8 @@ from jumar.engine.kubernetes.watching import Key
 from jumar.engine.kubernetes.way_in import way_into
 from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
-from jumar.engine.shared.files import FarStages, Roots, Stages, write_files
-from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.files import FarStages, Stages, write_files
+from jumar.engine.shared.jobfiles import Roots, SharedFiles
 from jumar.engine.shared.observing import with_results
 from jumar.engine.shared.stopping import ask_by_file
 from jumar.errors import Conflict, EngineFailed, SubmitRefused

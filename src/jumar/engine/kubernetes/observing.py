@@ -16,7 +16,7 @@ from jumar.engine.kubernetes.manifests import name_of
 from jumar.engine.kubernetes.reasons import Ended
 from jumar.engine.kubernetes.watch import Watch
 from jumar.engine.kubernetes.watching import Key
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import Roots
 from jumar.engine.shared.observing import ended, going_on, read_ending, waiting, written
 from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop

@@ -18,8 +18,8 @@ from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
 from jumar.engine.local.use import process_use
 from jumar.engine.shared import stopping
-from jumar.engine.shared.files import CardFacts, Roots, Stages, given_places, write_files
-from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.files import CardFacts, Stages, given_places, write_files
+from jumar.engine.shared.jobfiles import Roots, SharedFiles
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.engine.shared.observing import Observer, with_results
 from jumar.errors import JumarError

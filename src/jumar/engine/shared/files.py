@@ -36,28 +36,6 @@ CardFacts = dict[str, Any]
 """As JSON values, for `jumar.launch.ascend.facts`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Roots:
-    """Where the files of attempts are: those of the job in its directory, the platform's own there
-    too, or below `control`."""
-
-    control: Path | None = None
-
-    def of(self, attempt: Attempt) -> JobDir:
-        """The files of one attempt."""
-        return self.at(attempt.directory, attempt.number)
-
-    def at(self, directory: Path, number: int) -> JobDir:
-        """The files of one attempt of the job with this directory."""
-        made = JobDir(str(directory), number)
-        apart = self.apart(made.job_id)
-        return made if apart is None else made._replace(control_root=str(apart / str(number)))
-
-    def apart(self, job_id: str) -> Path | None:
-        """The platform's files of a job, where they are not in its directory."""
-        return None if self.control is None else self.control / job_id
-
-
 def write_files(
     directory: JobDir,
     attempt: Attempt,

@@ -10,12 +10,13 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from io import FileIO
 from itertools import islice
 from pathlib import Path
 
+from jumar.engine.base import Attempt
 from jumar.engine.files import Taken
-from jumar.engine.shared.files import Roots
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.errors import HomeUnusable, JobFileNotFound, LogNotFound
 from jumar.launch.jobdir import safefile
@@ -38,6 +39,28 @@ PLATFORM = frozenset({"attempts", "job.json"})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Gone again, something else by now, closed, or too deep to be named.
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Where the files of attempts are: those of the job in its directory, the platform's own there
+    too, or below `control`."""
+
+    control: Path | None = None
+
+    def of(self, attempt: Attempt) -> JobDir:
+        """The files of one attempt."""
+        return self.at(attempt.directory, attempt.number)
+
+    def at(self, directory: Path, number: int) -> JobDir:
+        """The files of one attempt of the job with this directory."""
+        made = JobDir(str(directory), number)
+        apart = self.apart(made.job_id)
+        return made if apart is None else made._replace(control_root=str(apart / str(number)))
+
+    def apart(self, job_id: str) -> Path | None:
+        """The platform's files of a job, where they are not in its directory."""
+        return None if self.control is None else self.control / job_id
 
 
 class SharedFiles:

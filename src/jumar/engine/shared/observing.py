@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from jumar.engine.base import Attempt, Observation
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import Roots
 from jumar.errors import EngineFailed
 from jumar.launch.jobdir import claims, news
 from jumar.launch.jobdir.claims import Census, Claim, keeps

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.engine.files import Taken
-from jumar.engine.shared.files import Roots
-from jumar.engine.shared.jobfiles import PLATFORM, SharedFiles
+from jumar.engine.shared.jobfiles import PLATFORM, Roots, SharedFiles
 from jumar.engine.site.asking import Root, RootRefused
 from jumar.errors import EngineFailed, JobFileNotFound, LogNotFound
 from jumar.launch.jobdir.browse import etag_of

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from jumar.engine.base import Attempt
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import Roots
 from jumar.engine.shared.observing import ASK_AGAIN_S, GIVE_UP_S, Observer, Seen, read_ending
 from jumar.engine.site.asking import Root, RootRefused
 from jumar.errors import EngineFailed

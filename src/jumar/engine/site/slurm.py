@@ -19,7 +19,8 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from jumar.engine.base import Attempt, Observation, StartHindered
-from jumar.engine.shared.files import Roots, Stages, job_values, request_values
+from jumar.engine.shared.files import Stages, job_values, request_values
+from jumar.engine.shared.jobfiles import Roots
 from jumar.engine.site.asking import Account, Root, RootRefused, readable
 from jumar.engine.site.files import RootFiles
 from jumar.engine.site.per_user import NotYet, PerUser

@@ -10,8 +10,8 @@ from jumar.engine.base import Attempt, Observation
 from jumar.engine.files import JobFiles
 from jumar.engine.local.planning import make_plan
 from jumar.engine.local.starter import Starter
-from jumar.engine.shared.files import Roots, Stages, write_files
-from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.engine.shared.files import Stages, write_files
+from jumar.engine.shared.jobfiles import Roots, SharedFiles
 from jumar.engine.shared.observing import with_results
 from jumar.engine.shared.stopping import ask_by_file
 from jumar.engine.slurm import images, script

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jumar.engine.base import Attempt, Observation
-from jumar.engine.shared.files import Roots
+from jumar.engine.shared.jobfiles import Roots
 from jumar.engine.shared.observing import ended, going_on, read_ending, waiting, written
 from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Row, Slurm
