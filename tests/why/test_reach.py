@@ -160,3 +160,83 @@ def test_the_fault_that_is_told_is_the_one_that_ended_it(log: str, cause: str | 
 )
 def test_a_program_is_not_taken_for_another(line: str, said: str) -> None:
     assert said not in _of(f"{line}\n").what["en"]
+
+
+_SAID = _RAISED.format('raise ValueError("bad sample 31")', "ValueError: bad sample 31")
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "Back-off restarting failed container train in pod x",
+        "  Warning  BackOff  10s  kubelet  Back-off restarting failed container train in pod x",
+        "pyxis: child 2231 failed with error code: 1",
+        "[n1:00213] PMIX ERROR: UNREACHABLE in file server/pmix_server.c at line 2198",
+        "mpirun was unable to launch the specified application as it could not access",
+        "run.sh: line 9: jq: command not found",
+        "cp: error writing '/out/x': No space left on device",
+        "fatal: not a git repository (or any of the parent directories): .git",
+        "[ModelArts Service Log]task failed: No space left on device",
+        'time="2026-01-05T10:11:12Z" level=error msg="no space left on device"',
+        "make: *** [Makefile:3: train] Error 1",
+    ],
+)
+def test_what_a_program_says_below_an_exception_is_not_its_message(below: str) -> None:
+    verdict = _of(f"{_SAID}{below}\n")
+    assert "bad sample 31" in verdict.what["en"]
+
+
+def test_a_step_of_an_images_build_tells_what_its_command_said() -> None:
+    pip = (
+        "#12 3.210 ERROR: Could not find a version that satisfies the requirement torch==9.1 (from versions: 2.0.0)\n"
+        '#12 ERROR: process "/bin/sh -c pip install -r x" did not complete successfully: exit code: 1\n'
+        'ERROR: failed to solve: process "/bin/sh -c pip install -r x" did not complete successfully: exit code: 1\n'
+    )
+    assert _of(pip).cause == "module-missing"
+    raised = "".join(f"#14 2.120 {line}\n" for line in _SAID.splitlines())
+    failed = (
+        '#14 ERROR: process "/bin/sh -c python x.py" did not complete successfully: exit code: 1\n'
+    )
+    assert "bad sample 31" in _of(raised + failed).what["en"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('ERROR: column "label" not found in table "train"', "kubectl"),
+        ("ERROR: prompt exceeded max_length (512)", "quota"),
+        ("ERROR: data loading will slow down training", "quota"),
+        ("Error: recursion limit has been exceeded", "quota"),
+        ("ERROR: this script requires 16 GB of memory", "A certain version"),
+        ("[ERROR] device 3 is not available", "cgroup"),
+        ("ERROR: refresh token is missing in config", "run out"),
+        ("ERROR: bad permissions for config", "private key"),
+        ("ERROR: dtype int8 is not signed", "signature"),
+        ("ERROR: model not restored; restore first", "archive class"),
+        ("ERROR: step skipped due to policy gradient being NaN", "A policy"),
+        ("ERROR: PEIO module failed", "disk"),
+        ("azure.core.exceptions.ClientAuthenticationError: Blob credential expired", "Slurm"),
+        ("google.api_core.exceptions.RetryError: Failed to connect to GCS bucket gs://d", "Ray"),
+        ("ERROR: helper returned error code: 4", "registry"),
+        ("ERROR: connect to 10.0.0.1:6379 failed: Connection refused", "rank"),
+        ("scancel: error: Kill job error on job id 221: Access/permission denied", "--account"),
+    ],
+)
+def test_a_line_of_anybody_is_not_told_as_one_of_a_certain_program(line: str, said: str) -> None:
+    verdict = _of(f"{line}\n")
+    assert said not in verdict.what["en"] + verdict.remedy["en"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Training loop device: npu:0",
+        "Please mount volumes with -v before starting",
+        "Using default credentials for the registry",
+        "INFO batch response: 200 OK",
+        "[88.1] nfs: server 10.0.0.2 not responding, still trying",
+        "[88.1] INFO: task jbd2/sda1-8:331 blocked for more than 120 seconds.",
+    ],
+)
+def test_what_passed_loses_to_the_exception_below(line: str) -> None:
+    assert _of(f"{line}\n{_KEY}").cause == "key-missing"

@@ -173,7 +173,11 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
     # Of what a signature knows no sentence says more.
     states = "" if is_known else _words_of(one)
-    return read(cause.name, f"{one.said}\n{below}", where, states)
+    form = read(cause.name, f"{one.said}\n{below}", where, states)
+    if form is not None and form.cause.level > cause.level:
+        # Below it a launcher may say that a child of its own failed.
+        return read(cause.name, one.said, where, states)
+    return form
 
 
 def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tuple[str, ...]:

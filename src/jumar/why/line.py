@@ -38,8 +38,11 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
-# What was said before a container's program began, and what apt passed over: a program that ended itself says more.
-_BEFORE_IT = re.compile(r"\s*Warning\s+[A-Z]\w+\s|W: ")
+# What was said before a container's program began, what apt passed over, and what the kernel waited for and mostly got:
+# a program that ended itself says more.
+_BEFORE_IT = re.compile(
+    r"\s*Warning\s+[A-Z]\w+\s|W: |.{0,80}\b(?:not responding, still trying|blocked for more than \d+ seconds)"
+)
 # Commands, environments and settings that are shown hold words of faults and are none.
 _SHOWN = re.compile(
     r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="

@@ -25,6 +25,8 @@ _LOGGED = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) ?"
     r"|(?:ERROR|CRITICAL|WARNING|INFO) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+\.py:\d+\] ?"
     r"|\[(?:ERROR|WARNING|INFO):\w+\] "
+    # A step of an image's build and its seconds: `#14 2.120 `.
+    r"|#\d{1,3} \d{1,5}\.\d{1,3} "
     # The time alone, before a traceback.
     r"|\[?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?\]? (?=  File \"| {4}\S|(?:Original )?Traceback \(most|[A-Za-z_][\w.]{2,60}(?:Error|Exception): )"
     # The number of the line.
