@@ -107,3 +107,39 @@ def test_names_that_every_project_has_are_not_searched_for() -> None:
     said = "RuntimeError: foo wants 'cuda' and bar has 'cpu' with some_option"
     remedy = _of(_OWN.format("go()") + said).remedy["en"]
     assert 'grep -rn "cuda"' not in remedy
+
+
+_DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+def test_what_is_raised_while_an_interrupt_is_handled_is_not_why() -> None:
+    text = (
+        _OWN.format("trainer.fit(net)")
+        + "KeyboardInterrupt\n"
+        + _DURING
+        + _OWN.format("trainer.fit(net)")
+        + _PACKAGE.format("pytorch_lightning/trainer/call.py", "exit(1)")
+        + "NameError: name 'exit' is not defined\n"
+    )
+    assert _of(text).cause == "asked-to-end"
+
+
+def test_a_slip_in_a_handler_does_not_hide_what_it_handled() -> None:
+    text = (
+        _OWN.format("cfg = open(p)")
+        + "FileNotFoundError: [Errno 2] No such file or directory: 'cfg/base.json'\n"
+        + _DURING
+        + _OWN.format('logger.error("none: %s", e)')
+        + "NameError: name 'logger' is not defined\n"
+    )
+    assert "cfg/base.json" in _of(text).what["en"]
+
+
+def test_a_card_without_memory_inside_ray_is_no_host_without() -> None:
+    text = (
+        _OWN.format("trainer.fit()")
+        + "ray.exceptions.RayTaskError(OutOfMemoryError): ray::run() (pid=7, ip=10.0.0.3)\n"
+        + '  File "/u/train.py", line 30, in loop\n    out = model(x)\n'
+        + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.\n"
+    )
+    assert _of(text).cause == "device-memory"

@@ -60,6 +60,8 @@ _ABOUT_VALUES = frozenset(
         ),
     )
 )
+_INTERRUPTED = "KeyboardInterrupt"
+_SLIPS = frozenset(("NameError", "UnboundLocalError"))
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _MODULE_PACKAGE = "module-package"
@@ -80,7 +82,12 @@ def kept(raised: list[Raised], known: Known) -> list[Raised]:
                 continue
             kept.pop()
         if one.replaces and kept:
-            if one.is_cleaning or _says_less(one, kept[-1], known):
+            if (
+                one.is_cleaning
+                or kept[-1].name == _INTERRUPTED
+                or _is_slip(one, kept[-1], known)
+                or _says_less(one, kept[-1], known)
+            ):
                 continue
             kept.pop()
         kept.append(one)
@@ -103,6 +110,14 @@ def _tells_more(one: Raised, cause: Raised, known: Known) -> bool:
         # What could not be fetched or read so was tried otherwise, too, and the last says what was meant.
         return True
     return before.level > event.level
+
+
+def _is_slip(one: Raised, before: Raised, known: Known) -> bool:
+    """Whether the code that was to handle an exception only has a slip of its own: what it could not tell is the first."""
+    if one.name not in _SLIPS or one.is_library:
+        return False
+    handled = of_exception(before, known)
+    return handled.level <= Level.FAULT and handled.cause.name not in _TRIED | _OF_VERSIONS
 
 
 def _says_less(one: Raised, before: Raised, known: Known) -> bool:

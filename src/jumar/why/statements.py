@@ -50,6 +50,11 @@ _WHO = re.compile(
     r"|For (?:primitive)?[\[ ]?['\"`]?[\w.]{1,60}['\"`]?\]?(?:,? the |, )"
     r"|(?:[A-Za-z_][\w.]{0,60}\([^()\n]{0,40}\)|[A-Z][a-z0-9]+[A-Z]\w{0,60}|[A-Z][A-Za-z-]{1,20}): )"
 )
+_CHOICE = "choice-said"
+_LISTS = re.compile(
+    r"^(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Pp]ossible|[Aa]llowed|[Kk]nown|[Rr]egistered|[Cc]hoices|[Oo]ptions)\b[^\n:\[({]{0,40}"
+    r"(?::|\bare\b|\bis\b) ?(?:dict_keys\(|one of )?[\[({'\"]"
+)
 _MOST_HEADS, _MOST_SENTENCES, _LONGEST = 3, 5, 200
 
 
@@ -79,6 +84,9 @@ class Stated:
 def stated(cause: str, message: str) -> Stated | None:
     """What the first telling sentence of an exception's message states."""
     sentences = list(_sentences(message))
+    listing = _listing(cause, sentences)
+    if listing is not None:
+        return listing
     for is_weak in (False, True):
         for index, sentence in enumerate(sentences):
             for one in statements():
@@ -86,6 +94,18 @@ def stated(cause: str, message: str) -> Stated | None:
                     found = one.pattern.search(sentence)
                     if found is not None:
                         return _stated(one, cause, sentences[: index + 1], found)
+    return None
+
+
+def _listing(cause: str, sentences: list[str]) -> Stated | None:
+    """That something is not one of those that a later sentence lists: whatever was said before, the list tells more."""
+    choice = next(one for one in statements() if one.name == _CHOICE)
+    if cause not in choice.over:
+        return None
+    for index, sentence in enumerate(sentences[1:], 1):
+        found = _LISTS.search(sentence)
+        if found is not None:
+            return _stated(choice, cause, sentences[: index + 1], found)
     return None
 
 
