@@ -196,6 +196,9 @@ def test_a_healthy_log_has_no_fault_by_its_forms() -> None:
             "channels",
         ),
         ("ValueError: its leader lives on another stage and is unreachable.", "a fault of its own"),
+        # A number that a rule names is no version, nor is all that is opened audio.
+        ("ValueError: A target of this kind needs value > 1.5 to work", "is needed, and another"),
+        ("OSError: Error opening /data/a.h5: unable to lock", "audio"),
     ],
 )
 def test_a_form_does_not_reach_for_what_only_looks_alike(message: str, said: str) -> None:
@@ -219,6 +222,35 @@ def test_what_the_frames_tell_of_a_sample_and_of_a_wait() -> None:
         "RuntimeError: NPU function error: aclrtSynchronizeDevice, error code is 507046\n"
     )
     assert "wait in main_process_first" in waits.what["en"]
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "source", "message", "what"),
+    [
+        # A table of names in the project's own optimizer.py is no checkpoint's state.
+        ("x/optimizer.py", "build", "c = section['decay']", "KeyError: 'decay'", "section has no entry"),
+        ("torch/optim/adam.py", "step", "a, b = group['betas']", "KeyError: 'betas'", "The checkpoint has no betas"),
+        (
+            "torch/nn/functional.py",
+            "mse_loss",
+            "a, b = torch.broadcast_tensors(input, target)",
+            "RuntimeError: The size of tensor a (10) must match the size of tensor b (32) at non-singleton dimension 1",
+            "Predictions and targets of the loss differ",
+        ),
+        (
+            "torch/optim/adam.py",
+            "_single_tensor_adam",
+            "exp_avg.lerp_(grad, 1 - beta1)",
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+            "The optimizer's state lies on another device",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_file_that_raised_it_tells(
+    file: str, function: str, source: str, message: str, what: str
+) -> None:
+    log = f"{_STACK.format('run(net)')}{_called(file, function, source)}{message}\n"
+    assert what in _of(log).what["en"]
 
 
 def test_a_quotation_ends_once_and_between_words() -> None:
