@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 from tests.server.conftest import Running
+from tests.store.manners import make_authority
 from tests.waiting import wait_for
 
 from jumar.notify import post as posting
@@ -118,6 +119,8 @@ def test_jobs_are_told_of_and_secrets_never(
         ({"kind": "slack", "url": "https://[::1"}, 422),
         ({"kind": "slack", "url": "https://example.org:99999/"}, 422),
         ({"kind": "slack", "url": "https://example.org/a b"}, 422),
+        ({"kind": "slack", "url": "https://a..b/"}, 422),
+        ({"kind": "slack", "url": f"https://{'a' * 64}.org/"}, 422),
         ({"kind": "slack", "url": "https://example.org", "secret": "x"}, 422),
         ({"kind": "slack", "url": "https://example.org", "events": ["lunch"]}, 422),
         ({"kind": "slack", "url": "https://example.org", "events": []}, 422),
@@ -140,8 +143,16 @@ def test_members_do_not_reach_into_the_sites_network(running: Running, chat: Cha
             post(address, b"", anywhere=False)
 
 
-def test_a_chat_that_drips_is_cut(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
-    going = threading.Event()
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_chat_that_drips_is_cut(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_encrypted: bool
+) -> None:
+    if is_encrypted:
+        certificate, context = make_authority(tmp_path)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        chat.socket = context.wrap_socket(chat.socket, server_side=True)
+        chat.url = chat.url.replace("http:", "https:")
+    going, said = threading.Event(), list[str]()
 
     def drip(self: _Ear) -> None:
         while not going.wait(0.05):
@@ -149,12 +160,68 @@ def test_a_chat_that_drips_is_cut(chat: Chat, monkeypatch: pytest.MonkeyPatch) -
             self.wfile.flush()
 
     monkeypatch.setattr(_Ear, "do_POST", drip)
+
+    def tell() -> None:
+        with pytest.raises(NotSent) as refused:
+            post(chat.url, b"{}", anywhere=True, limit_s=5)
+        said.append(str(refused.value))
+
     try:
-        with pytest.raises(NotSent, match="did not answer"):
-            post(chat.url, b"{}", anywhere=True, limit_s=0.5)
+        threading.Thread(target=tell, daemon=True).start()
+        wait_for(lambda: said, "it is cut", 60)
     finally:
         going.set()
+    assert "did not answer" in said[0]
     assert posting.LIMIT_S < 60
+
+
+def test_no_address_and_no_answer_ends_the_telling(chat: Chat) -> None:
+    """One for each of the threads that tell, then one that is to be heard."""
+    chat.answers = [(200, b"[" * 60_000), (200, b"[" * 60_000)]
+    # Kept from before such names were refused.
+    urls = ["https://a..b/", f"https://{'a' * 64}.org/", chat.url, chat.url, chat.url]
+    sender = Sender(gather_s=0.0, pause_s=0.0)
+    for number, url in enumerate(urls):
+        sender.add(_hook(str(number), f"user{number}", url), f"job {number}")
+    sender.start()
+    try:
+        wait_for(lambda: len(chat.heard) == 3 and len(sender.errors) == 4, "all were tried")
+    finally:
+        sender.close()
+    assert "no name of a host" in sender.errors["0"]
+    assert sorted(sender.errors.values())[-1] == "the answer is not JSON"
+
+
+def test_an_address_that_hangs_holds_up_no_other_users_messages(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, going = list[str](), threading.Event()
+    hear = _Ear.do_POST
+
+    def hang(self: _Ear) -> None:
+        begun.append(self.path)
+        if self.path.endswith("/eve"):
+            going.wait(60)
+        hear(self)
+
+    monkeypatch.setattr(_Ear, "do_POST", hang)
+    sender = Sender(gather_s=0.0, pause_s=0.0)
+    for number, user in enumerate(("eve", "eve", "eve", "ann")):
+        sender.add(_hook(str(number), user, f"{chat.url}/{user}"), "done")
+    sender.start()
+    try:
+        wait_for(lambda: chat.heard, "ann is told")
+        assert [path.rpartition("/")[2] for path in sorted(begun)] == ["ann", "eve"]
+    finally:
+        going.set()
+        sender.close()
+
+
+def _hook(number: str, user: str, url: str) -> Webhook:
+    return Webhook(
+        id=number, user=user, kind="wecom", url=url, secret="", events=("done",),
+        language="en", anywhere=True,
+    )  # fmt: skip
 
 
 def test_what_waits_goes_as_one_message_and_is_tried_again(

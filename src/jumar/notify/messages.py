@@ -47,7 +47,7 @@ def refusal(kind: str, status: int, answer: bytes) -> str | None:
         return None
     try:
         said = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "the answer is not JSON"
     code = cast("dict[str, Any]", said).get(field) if isinstance(said, dict) else None
     if code in (0, "0"):

@@ -21,10 +21,14 @@ def post(url: str, body: bytes, *, anywhere: bool, limit_s: float = LIMIT_S) -> 
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     try:
         connection = socket.create_connection(_address(host, port, anywhere), timeout=limit_s)
+    except UnicodeError as error:
+        raise NotSent(f"{host} is no name of a host") from error
     except OSError as error:
         raise NotSent(f"{host} cannot be reached: {error.strerror or error}") from error
-    # Each read has a limit; an answer that comes byte by byte has this one.
-    timer = threading.Timer(limit_s, _cut, (connection,))
+    # Each read has a limit; an answer that comes byte by byte has this one. It holds the connection by another
+    # descriptor, since TLS takes over the first.
+    held = connection.dup()
+    timer = threading.Timer(limit_s, _cut, (held,))
     timer.daemon = True
     timer.start()
     try:
@@ -36,6 +40,9 @@ def post(url: str, body: bytes, *, anywhere: bool, limit_s: float = LIMIT_S) -> 
         raise NotSent(f"{host} did not answer: {type(error).__name__}") from error
     finally:
         timer.cancel()
+        # Not while it is being cut: the number of its descriptor may be another's by then.
+        timer.join()
+        held.close()
         connection.close()
 
 

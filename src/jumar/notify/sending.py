@@ -46,6 +46,8 @@ class Sender:
         self._changed = threading.Condition()
         self._waiting: dict[str, _Message] = {}
         self._sent_at: dict[str, float] = {}
+        self._busy: set[str] = set()
+        """Whose messages are being sent: an address that hangs holds up no other user's."""
         self._closing = False
         self.errors: dict[str, str] = {}
         """By webhook: why the last message did not arrive."""
@@ -94,7 +96,14 @@ class Sender:
             message = self._next()
             if message is None:
                 return
-            error = self._try(message)
+            try:
+                error = self._try(message)
+            except Exception as trouble:  # nobody would be told of anything any more
+                log.exception("%r is not told", message.hook)
+                error = type(trouble).__name__
+            with self._changed:
+                self._busy.discard(message.hook.user)
+                self._changed.notify()
             if error is not None:
                 self._again(message, error)
 
@@ -102,8 +111,10 @@ class Sender:
         with self._changed:
             while not self._closing:
                 now = time.monotonic()
-                first = min(self._waiting.values(), key=lambda one: one.due, default=None)
+                free = (one for one in self._waiting.values() if one.hook.user not in self._busy)
+                first = min(free, key=lambda one: one.due, default=None)
                 if first is not None and first.due <= now:
+                    self._busy.add(first.hook.user)
                     return self._waiting.pop(first.hook.id)
                 self._changed.wait(None if first is None else first.due - now)
             return None

@@ -126,6 +126,8 @@ def _check(kind: str, url: str, secret: str, events: tuple[str, ...], *, anywher
         parts = urlsplit(url)
         is_address = bool(parts.hostname) and parts.scheme in ("http", "https")
         _ = parts.port
+        # What names of hosts are looked up as: parts of them may be too long, or missing.
+        _ = (parts.hostname or "").encode("idna")
     except ValueError:
         parts, is_address = urlsplit(""), False
     # An address is a secret: no message repeats it.
