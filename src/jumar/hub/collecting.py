@@ -53,6 +53,9 @@ class Collector:
     ) -> CollectedRecord:
         """Remove what has not been needed for `unused_s`; objects, once nobody has had them for
         `dead_for_s`. Set `ending` to have it leave the rest for another time."""
+        if not self._repositories.clock.is_left_alone(max(unused_s, dead_for_s)):
+            log.warning("nothing is removed from the hub: the clock was set not long ago")
+            return CollectedRecord(forgotten=0, objects=0, bytes=0, checkouts=0, skipped=0)
         cut = time.time() - unused_s
         forgotten = skipped = 0
         for repo in self._repositories.all():

@@ -22,7 +22,7 @@ from jumar.hub.objects import Objects
 from jumar.hub.quota import used_bytes
 from jumar.hub.referee import write_hook
 from jumar.hub.repositories import Limits, Repositories
-from jumar.hub.upstream import Upstream
+from jumar.hub.upstream import UNUSED_S, Upstream
 from jumar.hub.xet import Parked
 from jumar.spec.people import UserRecord
 from jumar.wholefile import whole_file
@@ -92,7 +92,7 @@ class Hub:
             with whole_file(self._secret_file, private=True, durable=True) as file:
                 file.write(self._secret)
         self.repositories.sweep()
-        if self.upstream is not None:
+        if self.upstream is not None and self.repositories.clock.is_left_alone(UNUSED_S):
             self.upstream.collect()
 
     def job_variables(self, address: str, job: str) -> dict[str, str]:

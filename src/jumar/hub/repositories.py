@@ -16,6 +16,7 @@ from typing import Any, cast
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from jumar.aging import clock_of
 from jumar.database.access import Database
 from jumar.database.tables import (
     group_members,
@@ -63,6 +64,8 @@ class Repositories:
     def __init__(self, database: Database, home: Path, limits: Limits | None = None) -> None:
         self.database = database
         self.home = home / "hub"
+        self.clock = clock_of(home)
+        """Asked before anything is removed for its age."""
         self.limits = limits or Limits()
         self.quota = Quota(self.limits.quota_bytes, self.limits.disk_bytes)
         self._changing: dict[str, threading.Lock] = {}
@@ -249,6 +252,8 @@ class Repositories:
         """Remove what a killed server left: folders without a row, uploads that nobody ends."""
         with self.database.read() as connection:
             known = {f"{row[0]}.git" for row in connection.execute(select(hub_repos.c.id))}
+        if not self.clock.is_left_alone(_SWEEP_AFTER_S):
+            return
         before = time.time() - _SWEEP_AFTER_S
         for path in (*self._in("repos"), *self._in("spool")):
             if path.name not in known and _is_older(path, before):

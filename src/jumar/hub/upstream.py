@@ -30,7 +30,7 @@ KEPT = ("etag", "x-repo-commit", "x-linked-etag", "x-linked-size", "x-error-code
 _LIMIT_S = 60.0
 _MOST_ANSWER = 64 << 20
 _MOST_REDIRECTS = 5
-_UNUSED_S = 30 * 24 * 3600
+UNUSED_S = 30 * 24 * 3600
 _WRONG_S = 600.0
 _CLEAN_ETAG = re.compile(r"[0-9a-fA-F-]{8,128}", re.ASCII)
 
@@ -183,7 +183,7 @@ class Upstream:
 
     def collect(self) -> None:
         """Remove what nobody has asked for in a month, and what a killed server left."""
-        cut = time.time() - _UNUSED_S
+        cut = time.time() - UNUSED_S
         for one in [*self._folder.glob("files/*"), *self._folder.glob("answers/*")]:
             if one.stat().st_mtime < cut:
                 one.unlink(missing_ok=True)

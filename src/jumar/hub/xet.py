@@ -80,8 +80,9 @@ class Parked:
 
     def begin(self) -> str:
         """A name for a new upload. Clients remember by it what they have sent, so none comes twice."""
+        can_tell = self._repositories.clock.is_left_alone(_ABANDONED_S)
         for folder in self._objects.spool.glob("xet-*"):
-            if _is_over(folder):
+            if can_tell and _is_over(folder):
                 shutil.rmtree(folder, ignore_errors=True)
         return secrets.token_hex(8)
 

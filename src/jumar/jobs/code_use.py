@@ -8,6 +8,7 @@ import time
 
 from sqlalchemy import select
 
+from jumar.aging import Clock
 from jumar.database.access import Database
 from jumar.database.tables import job_templates, jobs
 from jumar.jobs.archives import CodeArchives
@@ -23,8 +24,8 @@ _BATCH = 500
 class CodeUse:
     """Thread-safe."""
 
-    def __init__(self, database: Database, archives: CodeArchives) -> None:
-        self._database, self._archives = database, archives
+    def __init__(self, database: Database, archives: CodeArchives, clock: Clock) -> None:
+        self._database, self._archives, self._clock = database, archives, clock
         self._lock = threading.Lock()
         self._named: dict[str, str | None] = {}
         """What each job has, as far as it was looked at: that never changes."""
@@ -83,6 +84,8 @@ class CodeUse:
 
     def collect(self) -> None:
         """Remove archives that no job has and that nobody has asked for lately."""
+        if not self._clock.is_left_alone(_KEEP_S):
+            return
         before = time.time() - _KEEP_S
         old = [one for one in self._archives.all() if one.uploader and one.used_at < before]
         needed = {digest for digest, _ in self._used()} if old else set[str]()

@@ -1,7 +1,7 @@
 """Ended jobs that were kept as long as the site keeps them, removed by the server.
 
 Nobody is surprised: after a time was set or made shorter, a week passes before the first job goes, and until
-then it is said of each job when that will be."""
+then it is said of each job when that will be. A clock that is set makes no job old (`jumar.aging`)."""
 
 import json
 import logging
@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from jumar.aging import clock_of
 from jumar.database.access import Database
 from jumar.database.tables import jobs
 from jumar.errors import Conflict, NotFound
@@ -35,6 +36,7 @@ class Retention:
     def __init__(self, database: Database, removals: Removals, home: Path, days: int) -> None:
         self._database = database
         self._removals = removals
+        self._clock = clock_of(home)
         self.keeping = _remembered(home / "retention.json", days)
         """How long jobs are kept; None means forever."""
         self._rounds = Rounds(
@@ -58,6 +60,8 @@ class Retention:
         """Remove what is due; gives how many."""
         if self.keeping is None or now < self.keeping.removes_from:
             return 0
+        if not self._clock.is_left_alone(max(NOTICE_S, self.keeping.days * DAY_S)):
+            return 0
         removed = 0
         for job_id in self._old(now - self.keeping.days * DAY_S):
             if self._rounds.ending.is_set():
@@ -76,7 +80,9 @@ class Retention:
     def _old(self, limit: float) -> Iterator[str]:
         """Page by page, since some stay."""
         columns = jobs.c.seq, jobs.c.id
-        wanted = jobs.c.state.in_([str(state) for state in FINAL]) & (jobs.c.finished_at < limit)
+        is_final = jobs.c.state.in_([str(state) for state in FINAL])
+        # Both: a job may end under a clock that is set back, while no server runs to notice.
+        wanted = is_final & (jobs.c.finished_at < limit) & (jobs.c.created_at < limit)
         last = -1
         while True:
             query = select(*columns).where(wanted & (jobs.c.seq > last)).order_by(jobs.c.seq)

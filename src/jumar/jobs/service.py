@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from jumar.aging import LOOK_EVERY_S, clock_of
 from jumar.database.access import Database
 from jumar.engine.base import Attempt, CarriesData, Engine, HasCards, RunsBeside
 from jumar.engine.files import OffersFiles
@@ -41,6 +42,7 @@ from jumar.jobs.scheduling.use import DAY_S
 from jumar.jobs.submitting import Limits, Submissions
 from jumar.jobs.sweep import OnWarning, Sweep, SweepPlan
 from jumar.jobs.templates import Templates
+from jumar.rounds import Rounds
 from jumar.spec.causes import Cause
 from jumar.spec.draining import DrainReport
 from jumar.spec.job import JobSpec
@@ -101,7 +103,11 @@ class JobService:
         self.holds = Holds(home / "holds.json", roster, seen_cards)
         sweeps = (self.foreign, self.draining, on_warning, engines.placing)
         self._sweep = None if sweep is None else Sweep(sweep, *sweeps)
-        self.code = CodeUse(database, self.archives)
+        clock = clock_of(home)
+        self._clock_rounds = Rounds(
+            "clock", clock.look, LOOK_EVERY_S, trouble="the clock is looked at again", at_once=True
+        )
+        self.code = CodeUse(database, self.archives, clock)
         self.disk = DiskUse(database, self._files, self.code, limits.disk_bytes, other_bytes)
         submissions = Submissions(
             database=database,
@@ -169,6 +175,7 @@ class JobService:
         self.foreign.start()
         if self._sweep is not None:
             self._sweep.start()
+        self._clock_rounds.start()
         self.retention.start()
         self.sampler.start()
         self.code.start()
@@ -186,6 +193,7 @@ class JobService:
         self.code.close()
         self.sampler.close()
         self.retention.close()
+        self._clock_rounds.close()
         if self._sweep is not None:
             self._sweep.close()
         self.foreign.close()
