@@ -4,6 +4,7 @@ import re
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
 
 from jumar.spec.array import JobArray
 from jumar.spec.devices import DeviceKind, DeviceRequest
@@ -32,6 +33,10 @@ from jumar.spec.fields import (
 from jumar.spec.urls import SCHEMES, is_of_hub, is_remote
 
 _MOST_SEGMENTS = 10000
+_NUMBERS = (
+    *("nodes", "priority", "time_limit", "grace", "hang_limit"),
+    *("cpus", "memory", "retries", "fault_retries"),
+)
 _NAME = re.compile(r"[^\W_][\w.\- ]*")
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_|$)|API_?KEY", re.I)
 # `https://NAME:PASSWORD@…`, `https://TOKEN@…`; the user of ssh:// is no secret.
@@ -167,6 +172,14 @@ class JobSpec(Strict):
             raise ValueError("the command is empty")
         if any("\0" in word for word in words):
             raise ValueError("the command contains a NUL character")
+        return value
+
+    @field_validator(*_NUMBERS, mode="before")
+    @classmethod
+    def _no_truth_value(cls, value: object) -> object:
+        # Python counts with them, and YAML reads yes and on as one: a time limit of a second.
+        if isinstance(value, bool):
+            raise PydanticKnownError("int_type")
         return value
 
     @field_validator("segments", mode="before")
