@@ -199,6 +199,7 @@ def test_a_healthy_log_has_no_fault_by_its_forms() -> None:
         # A number that a rule names is no version, nor is all that is opened audio.
         ("ValueError: A target of this kind needs value > 1.5 to work", "is needed, and another"),
         ("OSError: Error opening /data/a.h5: unable to lock", "audio"),
+        ("ValueError: Invalid model path: /data/foo", "is no model path"),
     ],
 )
 def test_a_form_does_not_reach_for_what_only_looks_alike(message: str, said: str) -> None:
