@@ -66,6 +66,8 @@ _SLIPS = frozenset(("NameError", "UnboundLocalError"))
 _UNDEFINED = "NameError"
 _MODULE_PACKAGE = "module-package"
 """The form of a module's name of which nothing else is known."""
+# Forms of messages whose own advice leads elsewhere: an empty weight is not one of another size.
+_ADVISED_WRONGLY = frozenset(("sharded-size",))
 _KIND_LINES, _READ_LINES = 2, 8
 
 
@@ -201,7 +203,7 @@ def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tup
         is_known or cause.name in _ABOUT_VALUES
     )
     fits = {
-        "advice": True,
+        "advice": form is None or form.name not in _ADVISED_WRONGLY,
         "inside": is_about_versions and cause.level <= Level.SYMPTOM,
         "between": is_about_versions and cause.level <= Level.SYMPTOM,
         "install": cause.name == "module-missing",
