@@ -17,11 +17,11 @@ from sqlalchemy import delete, insert, update
 
 from jumar.database.access import open_database
 from jumar.database.tables import hub_links, job_templates
-from jumar.errors import BadInput, TooLarge
+from jumar.errors import BadInput, NotFound, TooLarge
 from jumar.hub.collecting import DAY_S, Nightly, reached
 from jumar.hub.gitting import git
 from jumar.hub.hub import Hub
-from jumar.hub.repositories import Limits
+from jumar.hub.repositories import Limits, RepoNotFound
 from jumar.people.accounts import Accounts
 from jumar.spec.people import UserRecord
 from jumar.spec.repos import RepoRecord
@@ -283,3 +283,30 @@ def test_a_push_counts_with_all_else_of_its_owner(tmp_path: Path) -> None:
     taken["bytes"] = 0
     full.send(repo, b"y" * 20_000)
     full.database.close()
+
+
+def test_a_repository_that_is_deleted_amid_an_upload_a_commit_or_a_checkout_is_not_found(
+    bench: Bench,
+) -> None:
+    """As whoever looked it up a moment before sees it."""
+    repo = bench.repo()
+    oid = bench.send(repo, b"x" * 20)
+    commit = bench.commit(repo, "main", {"w.bin": oid})
+    before = bench.stored()
+    with bench.hub.objects.incoming(repo, None, 3) as incoming:
+        incoming.write(b"new")
+        bench.hub.repositories.delete(repo)
+        with pytest.raises(NotFound, match="deleted meanwhile"):
+            incoming.keep()
+    assert bench.stored() == before
+    with pytest.raises(NotFound):
+        bench.hub.objects.offer(bench.user, repo, {oid: 20})
+    for ask in (
+        lambda: bench.hub.deposits.commit(repo, "main", "ann", "x", {}, texts={"a": "b"}),
+        lambda: bench.hub.commits.move_ref(repo, "refs/tags/a", commit),
+        lambda: bench.hub.checkouts.folder(repo, commit, ""),
+        lambda: bench.hub.checkouts.archive(repo, commit, ""),
+    ):
+        with pytest.raises(RepoNotFound):
+            ask()
+    assert list((bench.hub.repositories.home / "trees").glob(f"{repo.id}/*")) == []

@@ -22,7 +22,7 @@ from jumar.database.tables import job_templates, jobs
 from jumar.errors import BadInput, NotFound
 from jumar.hub import reading
 from jumar.hub.address import SCHEME, Address, parse
-from jumar.hub.gitting import git
+from jumar.hub.gitting import GitFailed, git
 from jumar.hub.objects import Objects
 from jumar.hub.reading import Entry
 from jumar.hub.repositories import Repositories
@@ -71,9 +71,10 @@ class Checkouts:
         try:
             make(aside)
             aside.rename(made)
-        except OSError:
+        except (OSError, GitFailed):
             # Somebody else has made the same meanwhile.
             if not made.is_dir():
+                self._repositories.check_exists(repo)
                 raise
         finally:
             shutil.rmtree(aside, ignore_errors=True)

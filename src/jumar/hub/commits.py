@@ -60,6 +60,7 @@ class Commits:
             raise RevisionNotFound(f"no branch {branch[:100]!r}")
         folder = self._repositories.folder(repo)
         with self._repositories.changing(repo):
+            self._repositories.check_exists(repo)
             for _try in range(_TRIES):
                 lines.seek(0)
                 made = self._try(repo, folder, branch, user, lines)
@@ -72,6 +73,7 @@ class Commits:
         """Make a branch or a tag at a commit that is there, or remove it; both with receive-pack."""
         folder = self._repositories.folder(repo)
         with self._repositories.changing(repo), self._scratch(folder) as scratch:
+            self._repositories.check_exists(repo)
             self._push(repo, folder, scratch, f"{commit or ''}:{ref}", lease=None)
 
     def _try(

@@ -174,7 +174,7 @@ class Objects:
 
         try:
             unneeded = self._database.write(change)
-        except TooLarge:
+        except (TooLarge, NotFound):
             place.unlink(missing_ok=True)
             raise
         for ending in ("", SET_ASIDE) if unneeded else ():
@@ -299,7 +299,9 @@ class Incoming:
 
 
 def _link(connection: Connection, repo: str, oids: list[str]) -> set[str]:
-    """Have the repository rely on those of `oids` that are here; which those are."""
+    """Have the repository rely on those of `oids` that are here; which those are. NotFound."""
+    if connection.execute(select(hub_repos.c.id).where(hub_repos.c.id == repo)).first() is None:
+        raise NotFound("the repository was deleted meanwhile")
     now = time.time()
     linked: set[str] = set()
     for some in _pieces(oids):

@@ -207,6 +207,11 @@ class Repositories:
             self.database.write(change)
             shutil.rmtree(self.folder(repo), ignore_errors=True)
 
+    def check_exists(self, repo: RepoRecord) -> None:
+        """RepoNotFound where it was deleted since it was looked up."""
+        if self._one(select(hub_repos).where(hub_repos.c.id == repo.id)) is None:
+            raise not_found(repo.kind, repo.owner, repo.name)
+
     def refresh(self, repo: RepoRecord) -> None:
         """After a change: what lists and searches say of it, and how much room it takes."""
         folder = self.folder(repo)
