@@ -15,7 +15,10 @@ from tests.engine.conftest import Workshop, log_of, wait_final, wait_for
 from tests.engine.test_slurm_beside import Host
 from tests.track.events_file import event, record, simple, version
 
+from jumar.database.access import open_database
 from jumar.engine.shared.files import given_places
+from jumar.errors import JobFileNotFound
+from jumar.jobs.service import JobService
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job
 from jumar.launch.prepare.containing import given_folders, not_shown, wrapping_of
@@ -24,6 +27,7 @@ from jumar.launch.processes import frames
 from jumar.launch.processes.container import Container, Wrapping
 from jumar.launch.processes.frames import json_frame
 from jumar.launch.processes.namespace import Mount
+from jumar.spec.job import JobSpec
 from jumar.spec.states import AttemptState
 
 NAME = f"escapes:{secrets.token_hex(4)}"
@@ -222,6 +226,32 @@ def test_no_rank_chooses_what_the_container_of_the_next_is_given(tmp_path: Path)
     with pytest.raises(NotADirectoryError):
         link_data(JobDir(str(root), 1), job, given)
     assert not (tmp_path / "ckpt").exists()
+
+
+def test_nothing_outside_is_shown_or_downloaded(workshop: Workshop, private: Path) -> None:
+    """By a link in the place of an output and of the checkpoints, which are in the working folder and so the job's
+    to replace."""
+    work = private.parent / "work"
+    work.mkdir()
+    outputs = {"b": str(work / "b"), "c": str(work / "c")}
+    attack = f"rm -r b ckpt; {LN} {private} b; {LN} {private} ckpt; echo mine > c/model"
+    fields = {"image": NAME, "workdir": str(work), "ckpt": "ckpt", "outputs": outputs}
+    spec = JobSpec.model_validate({"name": "a", "command": attack, **fields})
+    database = open_database(f"sqlite:///{workshop.home / 'jumar.db'}")
+    service = JobService(database=database, engine=workshop.engine, home=workshop.home)
+    service.start()
+    try:
+        job = service.submit(spec, user="ann").id
+        wait_for(lambda: service.get(job).state.is_final, "the end of the job")
+        assert (work / "b").is_symlink()
+        shown = {file.path for file in service.job_files(job, "", after="", limit=1000).files}
+        assert "out/c/model" in shown
+        assert not [path for path in shown if path.endswith(("secret", "key.pkl"))]
+        for path in ("out/b/secret", "ckpt/secret"):
+            with pytest.raises(JobFileNotFound):
+                service.open_file(job, path)
+    finally:
+        service.close()
 
 
 def test_tensorboard_shows_nothing_outside_and_runs_nothing_of_the_job(

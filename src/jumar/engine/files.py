@@ -20,6 +20,16 @@ class Taken:
     """A folder that is closed to its own user, or too deep: what is in it is not in `bytes`."""
 
 
+class Elsewhere(dict[str, str]):
+    """Outputs outside of the job directory, by their paths inside."""
+
+    def __init__(self, folders: Mapping[str, str], within: tuple[str, ...] = ()) -> None:
+        """`within`: what they must really be in, of a job that has fewer rights than who looks, and may have put
+        links in their places; none: anywhere."""
+        super().__init__(folders)
+        self.within = within
+
+
 class JobFiles(Protocol):
     """Read, list and remove what jobs have left."""
 

@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from jumar.aging import LOOK_EVERY_S, clock_of
 from jumar.database.access import Database
 from jumar.engine.base import Attempt, CarriesData, Engine, HasCards, RunsBeside
-from jumar.engine.files import OffersFiles
-from jumar.engine.shared.files import folders_elsewhere
+from jumar.engine.files import Elsewhere, OffersFiles
+from jumar.engine.shared.files import folders_elsewhere, given_places
 from jumar.engine.shared.jobfiles import SharedFiles
 from jumar.errors import Conflict, JobEnded, JobNotEnded, JobNotFound, JumarError, StorageFull
 from jumar.jobs import dependencies, finding, ledger
@@ -383,8 +383,9 @@ class JobService:
         row = self._row(job)
         return self._files.open_file(row.id, path, elsewhere=self._elsewhere(row))
 
-    def _elsewhere(self, row: JobRow) -> dict[str, str]:
-        return folders_elsewhere(row.spec, self._files.directory(row.id))
+    def _elsewhere(self, row: JobRow) -> Elsewhere:
+        attempt = self._last_attempt(row)
+        return Elsewhere(folders_elsewhere(row.spec, attempt.directory), given_places(attempt))
 
     def _last_attempt(self, row: JobRow) -> Attempt:
         return last_attempt(row, self._files.directory(row.id))

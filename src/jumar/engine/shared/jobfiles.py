@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from jumar.engine.base import Attempt
-from jumar.engine.files import Taken
+from jumar.engine.files import Elsewhere, Taken
 from jumar.engine.shared.mounts import NO_MOUNTS, Mounts
 from jumar.errors import HomeUnusable, JobFileNotFound, LogNotFound
 from jumar.launch.jobdir import safefile
@@ -152,8 +152,10 @@ class SharedFiles:
             raise JobFileNotFound(str(error), hint=f"see: jumar files {job_id}") from error
 
     def _shelf(self, job_id: str, elsewhere: Mapping[str, str]) -> Shelf:
-        places = self._mounts.place_all(elsewhere)
-        return Shelf(str(self.directory(job_id)), places, PLATFORM, self._within)
+        places, within = self._mounts.place_all(elsewhere), self._within
+        if within is None and isinstance(elsewhere, Elsewhere) and elsewhere.within:
+            within = elsewhere.within
+        return Shelf(str(self.directory(job_id)), places, PLATFORM, within)
 
     def trial(self, job_id: str) -> str | None:
         """Its path."""
