@@ -179,6 +179,8 @@ _SAID = _RAISED.format('raise ValueError("bad sample 31")', "ValueError: bad sam
         "[ModelArts Service Log]task failed: No space left on device",
         'time="2026-01-05T10:11:12Z" level=error msg="no space left on device"',
         "make: *** [Makefile:3: train] Error 1",
+        "[ERROR] TBE Subprocess[task_distribute] raise error[], main process disappeared!",
+        "Something else\n[ERROR] TBE Subprocess[task_distribute] raise error[], main process disappeared!",
     ],
 )
 def test_what_a_program_says_below_an_exception_is_not_its_message(below: str) -> None:
@@ -215,6 +217,7 @@ def test_a_step_of_an_images_build_tells_what_its_command_said() -> None:
         ("ERROR: model not restored; restore first", "archive class"),
         ("ERROR: step skipped due to policy gradient being NaN", "A policy"),
         ("ERROR: PEIO module failed", "disk"),
+        ("tar: Exiting with failure status due to previous errors", "archive cannot"),
         ("azure.core.exceptions.ClientAuthenticationError: Blob credential expired", "Slurm"),
         ("google.api_core.exceptions.RetryError: Failed to connect to GCS bucket gs://d", "Ray"),
         ("ERROR: helper returned error code: 4", "registry"),
@@ -234,6 +237,9 @@ def test_a_line_of_anybody_is_not_told_as_one_of_a_certain_program(line: str, sa
         "Please mount volumes with -v before starting",
         "Using default credentials for the registry",
         "INFO batch response: 200 OK",
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+        "slurmstepd: error: task/cgroup: unable to add task[pid=33] to memory cg '(null)'",
+        "n1:12:40 [0] NCCL WARN socketStartConnect: Connect to 10.1.0.1<40211> failed : Connection refused",
         "[88.1] nfs: server 10.0.0.2 not responding, still trying",
         "[88.1] INFO: task jbd2/sda1-8:331 blocked for more than 120 seconds.",
     ],

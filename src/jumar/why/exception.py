@@ -14,6 +14,7 @@ from jumar.why.knowledge import (
     Cause,
     Level,
     causes,
+    has,
     places,
 )
 from jumar.why.particulars import Read, read
@@ -136,7 +137,9 @@ def of_exception(one: Raised, known: Known) -> Event:
     whole = f"{one.frames}\n{text}"
     best = best_of([one for one in known if one.is_in(text, whole)])
     # What a launcher says below the script's own exception is not its message.
-    if best is not None and best.cause.level >= Level.WRAPPER and one.asserted is not None:
+    is_below = best is not None and not one.is_mute and not has(best.anchor, one.said)
+    is_wrapper = best is not None and best.cause.level >= Level.WRAPPER
+    if is_wrapper and (one.asserted is not None or is_below):
         best = None
     if best is not None and best.cause.level in (Level.VAGUE, Level.WRAPPER):
         # That something failed is said by many messages; some say what, too.

@@ -38,10 +38,12 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
-# What was said before a container's program began, what apt passed over, and what the kernel waited for and mostly got:
-# a program that ended itself says more.
-_BEFORE_IT = re.compile(
-    r"\s*Warning\s+[A-Z]\w+\s|W: |.{0,80}\b(?:not responding, still trying|blocked for more than \d+ seconds)"
+# What was said before a container's program began, what apt and nvidia-smi passed over, what the kernel waited for and mostly
+# got, and a peer that is gone already: a program that ended itself says more.
+_PASSED = re.compile(
+    r"\s*Warning\s+[A-Z]\w+\s|W: |NVIDIA-SMI has failed|slurmstepd: error: (?:task/cgroup|xcgroup|cgroup/)"
+    r"|.{0,80}\b(?:not responding, still trying|blocked for more than \d+ seconds)"
+    r"|.{0,120}NCCL WARN .{0,60}[Cc]onnect to \S+ failed\W+Connection refused"
 )
 # Commands, environments and settings that are shown hold words of faults and are none.
 _SHOWN = re.compile(
@@ -91,7 +93,7 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
             best.cause.name in _SURVIVABLE
             or is_script
             or _TRIES.search(text) is not None
-            or _BEFORE_IT.match(text) is not None
+            or _PASSED.match(text) is not None
         )
         said = {"error": cut(text.strip(), LONGEST_ERROR)}
         at = began([line])
