@@ -81,3 +81,24 @@ def test_who_makes_room_leaves_also_after_a_restart_and_waits_for_nobody_who_lef
     bench.ends(head, DONE)
     bench.wait(victim, S.RUNNING, attempt=2)
     bench.service.close()
+
+
+def test_who_is_killed_while_making_room_goes_back_in_line_and_has_used_no_retry(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path, MemoryEngine(CARDS, obedient=False))
+    try:
+        victim = bench.submit(preemptible=True, device="sim:4", fault_retries=0)
+        bench.wait(victim, S.RUNNING)
+        urgent = bench.submit(device="sim:4")
+        wait_for(lambda: bench.engine.stops)
+        bench.engine.finish(victim, A.LOST, cause=Cause.LAUNCHER_KILLED)
+        bench.wait(urgent, S.RUNNING)
+        bench.engine.finish(urgent)
+        again = bench.wait(victim, S.RUNNING, attempt=2)
+        assert [attempt.state for attempt in again.attempts] == [A.LOST, A.RUNNING]
+        # Nobody has asked this time.
+        bench.engine.finish(victim, A.LOST, cause=Cause.LAUNCHER_KILLED)
+        bench.wait(victim, S.LOST)
+    finally:
+        bench.service.close()

@@ -107,7 +107,7 @@ def _end_attempt(connection: Connection, row: JobRow, seen: Observation, now: fl
         noticed_at=now,
         exit_code=seen.exit_code,
         tail=seen.tail,
-        whose=whose(seen.state, seen.cause, seen.tail),
+        whose=None if _was_leaving(row, seen) else whose(seen.state, seen.cause, seen.tail),
         saved=seen.saved,
         advanced=seen.advanced,
         **why,
@@ -135,7 +135,7 @@ def _end_job(
     # Of faults and segments a job can have any number, if it says each time that it came further.
     has_more = row.attempt < MOST_ATTEMPTS
     after = job_after(
-        seen.state,
+        AttemptState.PREEMPTED if _was_leaving(row, seen) else seen.state,
         is_stopping=row.state is JobState.STOPPING,
         retries_left=_retries_left(row, tries) if has_more else 0,
         segments_left=has_more and row.spec.has_segment(row.segment + 1),
@@ -151,6 +151,11 @@ def _end_job(
         return
     changes.update(finished_at=seen.finished_at or now, not_uploaded=seen.not_uploaded)
     step(connection, row, after, **changes, **why)
+
+
+def _was_leaving(row: JobRow, seen: Observation) -> bool:
+    """Whether it was killed while it made room: it would have gone back in line."""
+    return seen.state is AttemptState.LOST and row.yields_to is not None
 
 
 def _after_segment(
