@@ -181,7 +181,13 @@ def queued(row: JobRow) -> QueuedJob:
         avoids=row.avoids,
         yields_to=row.yields_to,
         since=row.created_at,
+        in_line_since=row.created_at if _came_into_the_line_at_once(row) else None,
     )
+
+
+def _came_into_the_line_at_once(row: JobRow) -> bool:
+    """Not so: one that had cards before, or that waited for other jobs or for others of its array."""
+    return not (row.attempt or row.spec.after or row.array_limit)
 
 
 def would_be_queued(spec: JobSpec, user: str, engine: str) -> QueuedJob:

@@ -116,6 +116,7 @@ class Training(Work):
             grace_s=GRACE_S,
             preemptible=job.preemptible and self._preempts,
             since=job.submitted,
+            in_line_since=job.submitted,
         )
 
     def begin(self, job: QueuedJob, start: Start, now: float) -> float:
@@ -141,7 +142,7 @@ class Training(Work):
         if self._left[job_id] <= 0.5:
             return None
         self._since[job_id] = now
-        return run.job
+        return replace(run.job, in_line_since=None)
 
     def may_leave(self, now: float) -> Iterable[RunningJob]:
         for run in self._preemptible.values():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.jobs.scheduling.test_whole_runs import Workload, workloads
 
 from jumar.jobs.scheduling.forecast import explain
+from jumar.jobs.scheduling.larger import LargerFirst
 from jumar.jobs.scheduling.records import place_of
 from jumar.jobs.scheduling.schedule import (
     CardRef,
@@ -23,7 +24,7 @@ from jumar.jobs.scheduling.schedule import (
     decide,
 )
 from jumar.jobs.scheduling.simulation import Fair, Moment, Work, simulate
-from jumar.jobs.scheduling.turns import DEFAULT_GROUP, FairLine, LargerFirst, Member, Shares, Turns
+from jumar.jobs.scheduling.turns import DEFAULT_GROUP, FairLine, Member, Shares, Turns
 from jumar.jobs.scheduling.use import DAY_S, EXPECTED_S, Owner, PastUse, use_now
 
 HOUR_S = 3600.0

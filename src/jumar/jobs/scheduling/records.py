@@ -64,6 +64,8 @@ class QueuedJob:
     """The job that it gave way to and does not start before, as long as that one waits for cards."""
     since: float | None = None
     """When it came; None: nobody knows."""
+    in_line_since: float | None = None
+    """Since when nothing but the line keeps it waiting; None: nobody knows."""
     engine: str = "local"
     """Where it is to run."""
 

@@ -10,7 +10,7 @@ The rules:
 - Each kind of card is a pool of its own with a line of its own.
 - The first job of a kind that does not fit is the *head* of that kind. Jobs behind it may start
   (backfill) only where that cannot delay it; of these a larger one goes before a smaller one that would take a part
-  of the hole it needs (`turns.LargerFirst`).
+  of the hole it needs (`larger`).
 - A job that would bring its user over a limit (of devices held, of jobs running) waits, and so do all later jobs of that user: else
   a user's small jobs would keep the big one waiting for ever. It is no head, since cards kept for
   it would lie idle until its user's own jobs end. A head counts as if it ran already, so no later
@@ -67,6 +67,7 @@ from itertools import chain
 
 from jumar.jobs.scheduling.backfill import Reservation
 from jumar.jobs.scheduling.cards import KindCards
+from jumar.jobs.scheduling.larger import LargerFirst
 from jumar.jobs.scheduling.preemption import victims
 from jumar.jobs.scheduling.records import (
     Pool,
@@ -77,7 +78,7 @@ from jumar.jobs.scheduling.records import (
     UserLimit,
     limit_of,
 )
-from jumar.jobs.scheduling.turns import LargerFirst, Turns
+from jumar.jobs.scheduling.turns import Turns
 from jumar.spec.devices import CardRef
 
 __all__ = [

@@ -36,12 +36,12 @@ more than its share waits for others, that is what shares are for.
 
 Lazy: users stand in a heap, and nobody's jobs are gone through before it is their turn."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace, merge
-from typing import Protocol
 
+from jumar.jobs.scheduling.overdue import Arrivals, Place, first_come, is_first
 from jumar.jobs.scheduling.records import Line, QueuedJob, Shape, place_of
 from jumar.jobs.scheduling.use import DAY_S, Owner, cost
 
@@ -91,12 +91,22 @@ Jobs = Mapping[str, Sequence[QueuedJob]]
 """The waiting jobs of one tier and one kind: by user, in that user's own order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Those of one tier who wait for one kind of card."""
+
+    name: str
+    jobs: Jobs
+    overdue: Sequence[Place] = ()
+    """The places of those who have waited long, first come."""
+
+
 class Turns:
     """The line as it stood at one moment, in the order of turns. May be gone through many times."""
 
     def __init__(
         self,
-        ranks: Sequence[Sequence[tuple[str, Jobs]]],
+        ranks: Sequence[Sequence["Kind"]],
         never: Sequence[QueuedJob],
         use: Mapping[Owner, float],
         shares: Shares,
@@ -120,17 +130,35 @@ class Turns:
         # What the turns of higher ranks count.
         taken: dict[Owner, float] = {}
         for kinds in self._ranks:
-            yield from _first_come([self._of_kind(kind, jobs, taken) for kind, jobs in kinds])
+            yield from _first_come([self._of_kind(kind, taken) for kind in kinds])
 
-    def _of_kind(self, kind: str, jobs: Jobs, taken: dict[Owner, float]) -> Iterator[QueuedJob]:
-        groups: dict[str, list[str]] = {}
-        group_use: dict[str, float] = {}
-        head = self._head_of(kind, jobs)
+    def _of_kind(self, of: "Kind", taken: dict[Owner, float]) -> Iterator[QueuedJob]:
+        jobs, overdue = of.jobs, of.overdue
+        head = self._head_of(of.name, jobs)
         if head is not None:
             yield head
-            owner = (kind, head.user)
-            taken[owner] = taken.get(owner, 0.0) + cost(head)
-            jobs = _without(jobs, head)
+            _count(head, taken)
+            jobs = _without(jobs, [head])
+        if overdue and jobs:
+            if head is not None and is_first(head, overdue):
+                # The last one had its turn for having waited long: the next is by use.
+                first = next(self._by_use(of.name, jobs, taken))
+                yield first
+                _count(first, taken)
+                jobs = _without(jobs, [first])
+            gone: list[QueuedJob] = []
+            for job in first_come(jobs, overdue):
+                yield job
+                _count(job, taken)
+                gone.append(job)
+            jobs = _without(jobs, gone)
+        yield from self._by_use(of.name, jobs, taken)
+        for user, theirs in jobs.items():
+            taken[of.name, user] = taken.get((of.name, user), 0.0) + sum(map(cost, theirs))
+
+    def _by_use(self, kind: str, jobs: Jobs, taken: Mapping[Owner, float]) -> Iterator[QueuedJob]:
+        groups: dict[str, list[str]] = {}
+        group_use: dict[str, float] = {}
         for user in jobs:
             groups.setdefault(self.shares.member(user).group, []).append(user)
         for counted in (self._use, taken):
@@ -146,9 +174,7 @@ class Turns:
             )
             for group, users in groups.items()
         ]
-        yield from _deal(heap)
-        for user, theirs in jobs.items():
-            taken[kind, user] = taken.get((kind, user), 0.0) + sum(map(cost, theirs))
+        return _deal(heap)
 
     def _head_of(self, kind: str, jobs: Jobs) -> QueuedJob | None:
         head_id = self._heads.get(kind)
@@ -167,10 +193,23 @@ class Turns:
         return (used / share, jobs[0].order, user, 1.0 / share, jobs, 0)
 
 
-def _without(jobs: Jobs, head: QueuedJob) -> Jobs:
-    rest = tuple(job for job in jobs[head.user] if job is not head)
-    others = {user: line for user, line in jobs.items() if user != head.user}
-    return {**others, head.user: rest} if rest else others
+def _count(job: QueuedJob, taken: dict[Owner, float]) -> None:
+    owner = (job.kind, job.user)
+    taken[owner] = taken.get(owner, 0.0) + cost(job)
+
+
+def _without(jobs: Jobs, gone: Iterable[QueuedJob]) -> Jobs:
+    left = dict(jobs)
+    of_user: dict[str, set[str]] = {}
+    for job in gone:
+        of_user.setdefault(job.user, set()).add(job.job_id)
+    for user, ids in of_user.items():
+        rest = tuple(job for job in jobs[user] if job.job_id not in ids)
+        if rest:
+            left[user] = rest
+        else:
+            del left[user]
+    return left
 
 
 _User = tuple[float, int, str, float, Sequence[QueuedJob], int]
@@ -235,6 +274,8 @@ class FairLine:
         self._by_id: dict[str, QueuedJob] = {}
         self._yielding: set[str] = set()
         self._shapes = Counter[Shape]()
+        self._arrivals: dict[tuple[int, str], Arrivals] = {}
+        """By rank and kind, of those who do not give way."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -256,6 +297,8 @@ class FairLine:
             kinds = self._lines.setdefault(_tier(job), {})
             kinds.setdefault(job.kind, {}).setdefault(job.user, Line()).add(job)
             self._shapes[job.shape] += 1
+            if not job.preemptible:
+                self._arrivals.setdefault((job.rank, job.kind), Arrivals()).add(job)
         else:
             self._never.add(job)
 
@@ -268,6 +311,8 @@ class FairLine:
         self._shapes[job.shape] -= 1
         if not self._shapes[job.shape]:
             del self._shapes[job.shape]
+        if not job.preemptible:
+            self._arrivals[job.rank, job.kind].remove(job)
         kinds = self._lines[_tier(job)]
         users = kinds[job.kind]
         users[job.user].remove(job_id)
@@ -304,8 +349,16 @@ class FairLine:
         }
         for rank, kind, job in self._impatient(now):
             _move(tiers, kind, job, rank)
-        ranks = [list(tiers[tier].items()) for tier in sorted(tiers, reverse=True)]
+        ranks = [
+            [Kind(kind, jobs, self._overdue(tier, kind, now)) for kind, jobs in tiers[tier].items()]
+            for tier in sorted(tiers, reverse=True)
+        ]
         return Turns(ranks, tuple(self._never), use, shares, heads, frozenset(self._shapes))
+
+    def _overdue(self, tier: _Tier, kind: str, now: float | None) -> Sequence[Place]:
+        rank, stands_firm = tier
+        arrivals = self._arrivals.get((rank, kind)) if stands_firm else None
+        return () if arrivals is None or now is None else arrivals.overdue(now)
 
     def _impatient(self, now: float | None) -> list[tuple[int, str, QueuedJob]]:
         """Preemptible jobs that have waited long, one per rank and kind."""
@@ -345,59 +398,3 @@ def _move(
     beside = kinds.setdefault(kind, {})
     beside[job.user] = tuple(sorted((*beside.get(job.user, ()), job), key=place_of))
     tiers[rank, True] = dict(sorted(kinds.items()))
-
-
-class Holes(Protocol):
-    """What is free, as a pass has it at the moment."""
-
-    def hole_for(self, job: QueuedJob) -> int:
-        """How many cards are free where the job would go; 0 if it stands back for nobody."""
-        ...
-
-    def is_kept_from(self, shape: Shape) -> bool:
-        """Whether no larger job of this shape is to be expected."""
-        ...
-
-
-class LargerFirst:
-    """The line of one pass: behind the head, larger jobs first. A small one would leave of a large hole a part
-    that only other small ones fill.
-
-    The order of turns is kept up to the head and for the head, which is all that the promises of `schedule` and
-    above speak of. Behind it jobs start where they are in nobody's way, and whoever does not has lost nothing but
-    that chance. Nothing stays free for it: who has stood back, in order, is asked again when no larger one takes
-    the hole."""
-
-    def __init__(self, holes: Holes, line: Iterable[QueuedJob]) -> None:
-        self._holes = holes
-        self._line = iter(line)
-        self._back = deque[QueuedJob]()
-        self._hole_of: dict[Shape, int] = {}
-        """As the first of its shape found it since the last start."""
-
-    def next(self, fitting: Collection[Shape]) -> QueuedJob | None:
-        """Whose turn it is, if any is left. `fitting`: shapes of those who wait that would find their cards free."""
-        if self._back and not self._stands_back(self._back[0], fitting):
-            return self._back.popleft()
-        for job in self._line:
-            if not self._stands_back(job, fitting):
-                return job
-            self._back.append(job)
-        return self._back.popleft() if self._back else None
-
-    def changed(self) -> None:
-        """A job has taken its cards."""
-        self._hole_of.clear()
-
-    def _stands_back(self, job: QueuedJob, fitting: Collection[Shape]) -> bool:
-        larger = [
-            shape
-            for shape in fitting
-            if shape[0] == job.kind and shape[1] > job.count and not self._holes.is_kept_from(shape)
-        ]
-        if not larger:
-            return False
-        hole = self._hole_of.get(job.shape) or self._holes.hole_for(job)
-        if hole:
-            self._hole_of[job.shape] = hole
-        return any(count <= hole for _, count, _ in larger)
