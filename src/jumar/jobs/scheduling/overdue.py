@@ -1,67 +1,92 @@
 """Who has waited so long that those who came later no longer go ahead.
 
 Turns by use alone would leave the wide jobs of somebody who uses much waiting for days: small jobs of others
-always fit somewhere, so cards are never kept for the wide one. Only time in the line counts: a job that had
-cards before, or that was kept out of the line by other jobs, is never overdue."""
+always fit somewhere, so cards are never kept for the wide one. And with them wait the cards: the small jobs that
+would fill the gaps beside a wide one are gone by the night.
 
+A job for one card is overdue after a day; a wider one sooner, since less often does it fit by chance; and the
+sooner the longer the line is, since then it is the wide ones that are left over. Only time in the line counts: a
+job that had cards before, or that was kept out of the line by other jobs, is never overdue."""
+
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from jumar.jobs.scheduling.records import QueuedJob
-
-PATIENCE_S = 4 * 3600.0
-"""After so long in the line a job is overdue."""
+from jumar.jobs.scheduling.use import DAY_S
 
 Place = tuple[float, int, str]
 """Since when, who came first, and whose it is."""
 
 
+def patience_s(needs: int, crowding: float) -> float:
+    """How long a job for so many cards stands back. `crowding`: how many times the cards in use the line wants."""
+    return DAY_S / math.sqrt(needs) / max(1.0, crowding)
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Those of one tier and kind who have waited long at one moment."""
+
+    places: Sequence[Place]
+    """First come, at least one."""
+    now: float
+    crowding: float
+
+    def has(self, job: QueuedJob) -> bool:
+        """Whether the job is one of them."""
+        since = job.in_line_since
+        return since is not None and self.now - since >= patience_s(job.needs, self.crowding)
+
+    def begins_with(self, job: QueuedJob) -> bool:
+        """Whether nobody has waited longer, or only one of the same user's, for whom it stands."""
+        if job.in_line_since is None or not self.has(job):
+            return False
+        first = self.places[0]
+        return job.user == first[2] or (job.in_line_since, job.order, job.user) <= first
+
+    def first_come(self, jobs: Mapping[str, Sequence[QueuedJob]]) -> Iterator[QueuedJob]:
+        """In the order in which they came, each user's in that user's own order.
+
+        An own job that is put first and is not overdue itself keeps its user's others from going ahead: else
+        an old job that is never let go would bring each new one to the front."""
+        next_of: dict[str, int] = {}
+        for *_, user in self.places:
+            place, line = next_of.get(user, 0), jobs.get(user, ())
+            if place < len(line) and self.has(line[place]):
+                next_of[user] = place + 1
+                yield line[place]
+
+
 class Arrivals:
-    """Waiting jobs by when they came into the line."""
+    """Waiting jobs of one tier and kind, by when they came into the line."""
 
     def __init__(self) -> None:
-        self._places: list[Place] = []
+        self._places: dict[int, list[Place]] = {}
+        """By how many cards they need: those of a size are overdue after the same time."""
 
     def add(self, job: QueuedJob) -> None:
         """A job comes; one of which nobody knows since when is never overdue."""
         if job.in_line_since is not None:
-            insort(self._places, (job.in_line_since, job.order, job.user))
+            places = self._places.setdefault(job.needs, [])
+            insort(places, (job.in_line_since, job.order, job.user))
 
     def remove(self, job: QueuedJob) -> None:
         """A job that came leaves."""
         if job.in_line_since is not None:
-            del self._places[bisect_left(self._places, (job.in_line_since, job.order, job.user))]
+            places = self._places[job.needs]
+            del places[bisect_left(places, (job.in_line_since, job.order, job.user))]
 
-    def overdue(self, now: float) -> Sequence[Place]:
-        """Those who have waited long, first come."""
-        return self._places[: bisect_right(self._places, now - PATIENCE_S, key=_since)]
+    def overdue(self, now: float, crowding: float) -> Overdue | None:
+        """Those who have waited long, if anybody has."""
+        found: list[Place] = []
+        for needs, places in self._places.items():
+            by = now - patience_s(needs, crowding)
+            if places and places[0][0] <= by:
+                found += places[: bisect_right(places, by, key=_since)]
+        return Overdue(sorted(found), now, crowding) if found else None
 
 
 def _since(place: Place) -> float:
     return place[0]
-
-
-def is_first(job: QueuedJob, overdue: Sequence[Place]) -> bool:
-    """Whether the job is one that has waited longest, or stands in the place of such a one of its user's."""
-    since, (last, *_) = job.in_line_since, overdue[-1]
-    if since is None or since > last:
-        return False
-    return job.user == overdue[0][2] or (since, job.order, job.user) <= overdue[0]
-
-
-def first_come(
-    jobs: Mapping[str, Sequence[QueuedJob]], overdue: Sequence[Place]
-) -> Iterator[QueuedJob]:
-    """The overdue jobs of a kind in the order in which they came, each user's in that user's own order.
-
-    An own job that is put first and is not overdue itself keeps its user's others from going ahead: else an
-    old job that is never let go would bring each new one to the front."""
-    last = overdue[-1][0]
-    next_of: dict[str, int] = {}
-    for *_, user in overdue:
-        place, line = next_of.get(user, 0), jobs.get(user, ())
-        if place < len(line):
-            since = line[place].in_line_since
-            if since is not None and since <= last:
-                next_of[user] = place + 1
-                yield line[place]

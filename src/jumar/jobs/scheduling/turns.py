@@ -13,6 +13,8 @@ The order, from the outside in:
 - The next turn is the group's that has used least for its share, then, within the group, the user's
   that has used least for theirs. A group's use is its users' use. Equal use: first come.
 - A user's own jobs of a kind stand by that user's priority, then first come.
+- Who is overdue (`overdue`) stands before all whose jobs are not, first come. But after one that was the first
+  of these comes one by use, so at least every second job that cards are kept for has its turn by use.
 - The job that cards are being kept for, the head, stays the first of its rank until it has started: were
   it overtaken now, the cards would have been idle for nothing. That is one turn out of order per kind,
   which counts as its user's like any other.
@@ -30,6 +32,9 @@ finitely many users; after finitely many card-seconds of theirs ann's first job 
 and stays it, and what a head is promised is in `schedule`. Who comes anew, who is given another share
 and what an administrator puts first may of course go ahead of her once more.
 
+Nor is anybody kept waiting by use for much longer than by the line itself: once ann's job is overdue, only those
+go ahead who came before her and are overdue too, and for each of them at most one by use.
+
 With groups the same holds for ann's group among the groups and for ann within it, as long as the group
 has nothing running. While colleagues hold cards, the group's use grows with theirs: a group that holds
 more than its share waits for others, that is what shares are for.
@@ -41,7 +46,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace, merge
 
-from jumar.jobs.scheduling.overdue import Arrivals, Place, first_come, is_first
+from jumar.jobs.scheduling.overdue import Arrivals, Overdue
 from jumar.jobs.scheduling.records import Line, QueuedJob, Shape, place_of
 from jumar.jobs.scheduling.use import DAY_S, Owner, cost
 
@@ -97,8 +102,8 @@ class Kind:
 
     name: str
     jobs: Jobs
-    overdue: Sequence[Place] = ()
-    """The places of those who have waited long, first come."""
+    overdue: Overdue | None = None
+    """Those who have waited long."""
 
 
 class Turns:
@@ -139,15 +144,15 @@ class Turns:
             yield head
             _count(head, taken)
             jobs = _without(jobs, [head])
-        if overdue and jobs:
-            if head is not None and is_first(head, overdue):
+        if overdue is not None and jobs:
+            if head is not None and overdue.begins_with(head):
                 # The last one had its turn for having waited long: the next is by use.
                 first = next(self._by_use(of.name, jobs, taken))
                 yield first
                 _count(first, taken)
                 jobs = _without(jobs, [first])
             gone: list[QueuedJob] = []
-            for job in first_come(jobs, overdue):
+            for job in overdue.first_come(jobs):
                 yield job
                 _count(job, taken)
                 gone.append(job)
@@ -336,9 +341,11 @@ class FairLine:
         heads: Mapping[str, str] = NO_HEADS,
         *,
         now: float | None = None,
+        in_use: Mapping[str, int] | None = None,
     ) -> Turns:
         """The order as of now; the line may change meanwhile. `heads`: by kind, the job that cards
-        were kept for in the last pass. `now`: without it, nobody has waited long."""
+        were kept for in the last pass. `now`: without it, nobody has waited long. `in_use`: by kind, how many
+        cards jobs hold; without it, nobody is overdue."""
         self._forget_who_left()
         tiers = {
             tier: {
@@ -350,15 +357,24 @@ class FairLine:
         for rank, kind, job in self._impatient(now):
             _move(tiers, kind, job, rank)
         ranks = [
-            [Kind(kind, jobs, self._overdue(tier, kind, now)) for kind, jobs in tiers[tier].items()]
+            [
+                Kind(kind, jobs, self._overdue(tier, kind, now, in_use))
+                for kind, jobs in tiers[tier].items()
+            ]
             for tier in sorted(tiers, reverse=True)
         ]
         return Turns(ranks, tuple(self._never), use, shares, heads, frozenset(self._shapes))
 
-    def _overdue(self, tier: _Tier, kind: str, now: float | None) -> Sequence[Place]:
+    def _overdue(
+        self, tier: _Tier, kind: str, now: float | None, in_use: Mapping[str, int] | None
+    ) -> Overdue | None:
         rank, stands_firm = tier
         arrivals = self._arrivals.get((rank, kind)) if stands_firm else None
-        return () if arrivals is None or now is None else arrivals.overdue(now)
+        if arrivals is None or now is None or in_use is None:
+            return None
+        shapes = self._shapes.items()
+        wanted = sum(count * nodes * jobs for (of, count, nodes), jobs in shapes if of == kind)
+        return arrivals.overdue(now, wanted / max(1, in_use.get(kind, 0)))
 
     def _impatient(self, now: float | None) -> list[tuple[int, str, QueuedJob]]:
         """Preemptible jobs that have waited long, one per rank and kind."""
