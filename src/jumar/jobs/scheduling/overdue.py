@@ -4,8 +4,8 @@ Turns by use alone would leave the wide jobs of somebody who uses much waiting f
 always fit somewhere, so cards are never kept for the wide one. And with them wait the cards: the small jobs that
 would fill the gaps beside a wide one are gone by the night.
 
-A job for one card is overdue after a day; a wider one sooner, since less often does it fit by chance; and the
-sooner the longer the line is, since then it is the wide ones that are left over. Only time in the line counts: a
+A job is overdue after a day; where more waits than runs sooner, and a wide one soonest, since it fits by chance least
+often and is what is left over in a long line. Where little waits, turns by use are better for everybody. Only time in the line counts: a
 job that had cards before, or that was kept out of the line by other jobs, is never overdue."""
 
 import math
@@ -22,7 +22,7 @@ Place = tuple[float, int, str]
 
 def patience_s(needs: int, crowding: float) -> float:
     """How long a job for so many cards stands back. `crowding`: how many times the cards in use the line wants."""
-    return DAY_S / math.sqrt(needs) / max(1.0, crowding)
+    return DAY_S / max(1.0, crowding**2 * math.sqrt(needs) / 8)
 
 
 @dataclass(frozen=True, slots=True)
