@@ -5,12 +5,13 @@ always fit somewhere, so cards are never kept for the wide one. And with them wa
 would fill the gaps beside a wide one are gone by the night.
 
 A job is overdue after a day; where more waits than runs sooner, and a wide one soonest, since it fits by chance least
-often and is what is left over in a long line. Where little waits, turns by use are better for everybody. Only time in the line counts: a
-job that had cards before, or that was kept out of the line by other jobs, is never overdue."""
+often and is what is left over in a long line. Where little waits, turns by use are better for everybody. Only
+time in the line counts: a job that had cards before, or that was kept out of the line by other jobs, is never overdue."""
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jumar.jobs.scheduling.records import QueuedJob
@@ -46,13 +47,19 @@ class Overdue:
         first = self.places[0]
         return job.user == first[2] or (job.in_line_since, job.order, job.user) <= first
 
-    def first_come(self, jobs: Mapping[str, Sequence[QueuedJob]]) -> Iterator[QueuedJob]:
-        """In the order in which they came, each user's in that user's own order.
+    def first_come(
+        self, jobs: Mapping[str, Sequence[QueuedJob]], ahead: Iterable[QueuedJob]
+    ) -> Iterator[QueuedJob]:
+        """In the order in which they came, each user's in that user's own order. `ahead`: who had a turn already.
 
         An own job that is put first and is not overdue itself keeps its user's others from going ahead: else
         an old job that is never let go would bring each new one to the front."""
         next_of: dict[str, int] = {}
+        had = Counter(job.user for job in ahead if self.has(job))
         for *_, user in self.places:
+            if had[user]:
+                had[user] -= 1
+                continue
             place, line = next_of.get(user, 0), jobs.get(user, ())
             if place < len(line) and self.has(line[place]):
                 next_of[user] = place + 1

@@ -104,6 +104,8 @@ class Kind:
     jobs: Jobs
     overdue: Overdue | None = None
     """Those who have waited long."""
+    by_use_next: bool = False
+    """Whether the last to start had waited longest: the next one is by use then."""
 
 
 class Turns:
@@ -140,19 +142,21 @@ class Turns:
     def _of_kind(self, of: "Kind", taken: dict[Owner, float]) -> Iterator[QueuedJob]:
         jobs, overdue = of.jobs, of.overdue
         head = self._head_of(of.name, jobs)
+        ahead: list[QueuedJob] = []
         if head is not None:
+            ahead.append(head)
             yield head
             _count(head, taken)
             jobs = _without(jobs, [head])
         if overdue is not None and jobs:
-            if head is not None and overdue.begins_with(head):
-                # The last one had its turn for having waited long: the next is by use.
+            if of.by_use_next if head is None else overdue.begins_with(head):
                 first = next(self._by_use(of.name, jobs, taken))
+                ahead.append(first)
                 yield first
                 _count(first, taken)
                 jobs = _without(jobs, [first])
             gone: list[QueuedJob] = []
-            for job in overdue.first_come(jobs):
+            for job in overdue.first_come(jobs, ahead):
                 yield job
                 _count(job, taken)
                 gone.append(job)
@@ -281,6 +285,9 @@ class FairLine:
         self._shapes = Counter[Shape]()
         self._arrivals: dict[tuple[int, str], Arrivals] = {}
         """By rank and kind, of those who do not give way."""
+        self._looked_at: dict[tuple[int, str], Overdue | None] = {}
+        """Who was overdue when the line was last looked at, until the first has left it."""
+        self._by_use_next: dict[tuple[int, str], bool] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -318,6 +325,7 @@ class FairLine:
             del self._shapes[job.shape]
         if not job.preemptible:
             self._arrivals[job.rank, job.kind].remove(job)
+            self._note_who_left(job)
         kinds = self._lines[_tier(job)]
         users = kinds[job.kind]
         users[job.user].remove(job_id)
@@ -357,24 +365,35 @@ class FairLine:
         for rank, kind, job in self._impatient(now):
             _move(tiers, kind, job, rank)
         ranks = [
-            [
-                Kind(kind, jobs, self._overdue(tier, kind, now, in_use))
-                for kind, jobs in tiers[tier].items()
-            ]
+            [self._kind(tier, kind, jobs, now, in_use) for kind, jobs in tiers[tier].items()]
             for tier in sorted(tiers, reverse=True)
         ]
         return Turns(ranks, tuple(self._never), use, shares, heads, frozenset(self._shapes))
 
-    def _overdue(
-        self, tier: _Tier, kind: str, now: float | None, in_use: Mapping[str, int] | None
-    ) -> Overdue | None:
+    def _kind(
+        self,
+        tier: _Tier,
+        kind: str,
+        jobs: Jobs,
+        now: float | None,
+        in_use: Mapping[str, int] | None,
+    ) -> Kind:
         rank, stands_firm = tier
         arrivals = self._arrivals.get((rank, kind)) if stands_firm else None
         if arrivals is None or now is None or in_use is None:
-            return None
+            return Kind(kind, jobs)
         shapes = self._shapes.items()
-        wanted = sum(count * nodes * jobs for (of, count, nodes), jobs in shapes if of == kind)
-        return arrivals.overdue(now, wanted / max(1, in_use.get(kind, 0)))
+        wanted = sum(count * nodes * n for (of, count, nodes), n in shapes if of == kind)
+        overdue = arrivals.overdue(now, wanted / max(1, in_use.get(kind, 0)))
+        self._looked_at[rank, kind] = overdue
+        return Kind(kind, jobs, overdue, self._by_use_next.get((rank, kind), False))
+
+    def _note_who_left(self, job: QueuedJob) -> None:
+        """The first to start after a look at the line: for having waited longest, or otherwise."""
+        of = (job.rank, job.kind)
+        if of in self._looked_at:
+            overdue = self._looked_at.pop(of)
+            self._by_use_next[of] = overdue is not None and overdue.begins_with(job)
 
     def _impatient(self, now: float | None) -> list[tuple[int, str, QueuedJob]]:
         """Preemptible jobs that have waited long, one per rank and kind."""
