@@ -10,7 +10,6 @@ time in the line counts: a job that had cards before, or that was kept out of th
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,11 +54,11 @@ class Overdue:
         An own job that is put first and is not overdue itself keeps its user's others from going ahead: else
         an old job that is never let go would bring each new one to the front."""
         next_of: dict[str, int] = {}
-        had = Counter(job.user for job in ahead if self.has(job))
-        for *_, user in self.places:
-            if had[user]:
-                had[user] -= 1
+        had = {(job.in_line_since, job.order, job.user) for job in ahead}
+        for came in self.places:
+            if came in had:
                 continue
+            user = came[2]
             place, line = next_of.get(user, 0), jobs.get(user, ())
             if place < len(line) and self.has(line[place]):
                 next_of[user] = place + 1
