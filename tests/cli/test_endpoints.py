@@ -7,7 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ from tests.waiting import wait_for
 
 LIMIT_S = 180.0
 SERVER = "import http.server as h, sys; h.HTTPServer(('127.0.0.1', int(sys.argv[1])), h.SimpleHTTPRequestHandler).serve_forever()"
-Ssh = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
 class Site:

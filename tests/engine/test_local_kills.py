@@ -45,19 +45,14 @@ def gone(attempt: Attempt, workshop: Workshop) -> None:
     assert group is None or not os.path.exists(group)
 
 
-def test_a_killed_supervisor_is_told_by_its_keeper(workshop: Workshop) -> None:
+@pytest.mark.parametrize("killed", ["supervisor", "keeper"])
+def test_of_keeper_and_supervisor_each_tells_that_the_other_was_killed(
+    workshop: Workshop, killed: str
+) -> None:
     made = started(workshop)
-    kill_9(claim_of(made).supervisor.pid)
+    kill_9(getattr(claim_of(made), killed).pid)
     seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (AttemptState.LOST, "its supervisor process was killed")
-    gone(made, workshop)
-
-
-def test_a_killed_keeper_is_told_by_its_supervisor(workshop: Workshop) -> None:
-    made = started(workshop)
-    kill_9(claim_of(made).keeper.pid)
-    seen = wait_final(workshop.engine, made)
-    assert (seen.state, seen.reason) == (AttemptState.LOST, "its keeper process was killed")
+    assert (seen.state, seen.reason) == (AttemptState.LOST, f"its {killed} process was killed")
     gone(made, workshop)
 
 

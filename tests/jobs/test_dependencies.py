@@ -55,6 +55,18 @@ def test_a_job_starts_when_all_that_it_waits_for_have_succeeded(platform: Platfo
     assert (after, 1) in platform.engine.started()
 
 
+def test_administrators_name_jobs_of_others_by_the_beginning_of_their_ids(
+    platform: Platform,
+) -> None:
+    first = platform.submit(user="ann")
+    values = {"name": "x", "command": "true", "device": "sim:1", "after": [first[:8]]}
+    spec = JobSpec.model_validate(values)
+    with pytest.raises(JobNotFound):
+        platform.service.submit(spec, user="bob")
+    after = platform.service.submit(spec, user="root", ranked=True)
+    assert after.spec["after"] == [first]
+
+
 def test_a_failure_stops_the_whole_chain_and_says_why(platform: Platform) -> None:
     first = platform.submit(retries=1)
     chain = [first]

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jumar.database.access import Database
+from jumar.engine.base import Engine
 from jumar.engine.files import JobFiles
 from jumar.errors import SubmitRefused
 from jumar.jobs import dependencies, ledger
@@ -86,7 +87,12 @@ class Submissions:
 
     def plan(self, spec: JobSpec, *, user: str, engine: str | None = None) -> Plan:
         """What the engine would do, or why it never can; the server's first, unless one is named."""
-        chosen = self._engines.named(engine)
+        return self._planned(spec, user, self._engines.named(engine), sees_all=False)[1]
+
+    def _planned(
+        self, spec: JobSpec, user: str, engine: Engine, *, sees_all: bool
+    ) -> tuple[JobSpec, Plan]:
+        """With the job as it would be put in line."""
         if isinstance(spec.code, str):
             raise SubmitRefused(
                 f"code: the folder {spec.code!r} must be uploaded first",
@@ -97,8 +103,7 @@ class Submissions:
                 f"code: the commit of {spec.code.ref!r} must be looked up first",
                 hint="the jumar client does it; by API give the commit: git ls-remote URL",
             )
-        spec = self._limits.time.applied(spec)
-        self._resolved(spec, user=user, sees_all=False)
+        spec = self._resolved(self._limits.time.applied(spec), user=user, sees_all=sees_all)
         needs = spec.device.count * spec.nodes
         if self._limits.user is not None and needs > self._limits.user:
             raise SubmitRefused(
@@ -110,7 +115,7 @@ class Submissions:
         archive = None
         if isinstance(spec.code, ArchivedCode):
             archive = self._archives.find(spec.code.archive)
-        return chosen.plan(spec, archive=archive, user=user)
+        return spec, engine.plan(spec, archive=archive, user=user)
 
     def submit(
         self,
@@ -126,18 +131,18 @@ class Submissions:
 
         `ranked`: an administrator submits it, whose priority orders the whole line; else it orders
         the jobs of this user only. `engine`: where it shall run, if not where most jobs do."""
-        notes = self.plan(spec, user=user, engine=engine).notes
-        spec = self._limits.time.applied(self._resolved(spec, user=user, sees_all=ranked))
+        chosen = self._engines.named(engine)
+        spec, plan = self._planned(spec, user, chosen, sees_all=ranked)
         now = time.time()
 
         def insert(connection: Connection) -> tuple[list[JobRow], bool]:
             given: dict[str, Any] = {
                 "user": user,
-                "notes": notes,
+                "notes": plan.notes,
                 "key": key,
                 "now": now,
                 "rank": spec.priority if ranked else USUAL_PRIORITY,
-                "engine": self._engines.named(engine).name,
+                "engine": chosen.name,
                 "queue_limit": self._limits.queue,
             }
             if spec.array is not None:

@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 import getpass
-import importlib.metadata
 import logging
 import os
 import re
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -19,23 +18,16 @@ from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
-from jumar.database.access import Database, open_database
+from jumar.database.access import open_database
 from jumar.errors import HomeUnusable
 from jumar.hub.collecting import Nightly
 from jumar.hub.hub import Hub
-from jumar.hub.repositories import Limits as HubLimits
-from jumar.hub.upstream import Upstream
 from jumar.jobs.service import JobService
-from jumar.jobs.submitting import Limits, TimeLimits
-from jumar.jobs.sweep import SweepPlan
 from jumar.launch.processes.descriptors import raise_limit
 from jumar.notify.notices import Notices
 from jumar.notify.sending import Sender
 from jumar.notify.webhooks import Webhooks
 from jumar.people.accounts import Accounts
-from jumar.people.oidc import Oidc, OidcOptions
-from jumar.people.unix import UnixPeople
-from jumar.root.program import Refused, read_site
 from jumar.root.program import Site as RootSite
 from jumar.server.api.s3 import admit_users, door_of_site
 from jumar.server.api.watching import Watch
@@ -54,13 +46,25 @@ from jumar.server.modelarts.chores import Chores
 from jumar.server.process.connections import Connections, WatchedProtocol, room_for_connections
 from jumar.server.process.encrypted import EncryptedPort
 from jumar.server.process.endpoint_place import place_of_endpoints
-from jumar.server.process.engines import HubVariables, engines_of
+from jumar.server.process.engines import engines_of
+from jumar.server.process.from_settings import (
+    VERSION,
+    hub_limits,
+    hub_of_jobs,
+    job_limits,
+    oidc_of,
+    read_root_site,
+    server_info,
+    sweep_plan,
+    unix_people,
+    upstream_of,
+)
 from jumar.server.process.listen import Listener, listen, listen_for_ssh, listen_to_people
 from jumar.server.proxy.endpoints import Endpoints
-from jumar.settings import Settings, second_of_day
+from jumar.settings import Settings
 from jumar.spec.records import ServerInfo
 from jumar.store.users import UserStores
-from jumar.tls import client_context, fingerprint, server_context
+from jumar.tls import server_context
 
 if TYPE_CHECKING:
     from jumar.server.ssh.port import SshDoor
@@ -70,7 +74,6 @@ log = logging.getLogger(__name__)
 GRACEFUL_S = 3
 # uvicorn's ticks are a tenth of a second.
 _TICKS_PER_SWEEP = 10
-VERSION = importlib.metadata.version("jumar")
 Ready = Callable[[ServerInfo], None]
 
 
@@ -80,7 +83,7 @@ def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) ->
     prepare_home(settings.home)
     with locked(settings.home):
         listener = listen(settings)
-        shared = _read_site(settings)
+        shared = read_root_site(settings)
         people = [] if shared is None else listen_to_people([shared.run, shared.job_run])
         with contextlib.ExitStack() as opened:
             for one in (listener.socket, *people):
@@ -93,65 +96,16 @@ def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) ->
             _run(server, site.info, people, settings.home, on_ready)
 
 
-def _read_site(settings: Settings) -> RootSite | None:
-    """What root says of the site that this server is for; None for a person's own server."""
-    if not settings.site:
-        return None
-    try:
-        return read_site(settings.site)
-    except (Refused, OSError) as error:
-        raise HomeUnusable(
-            f"cannot use the site: {error}", hint="see: jumar site status"
-        ) from error
-
-
-def _mapped(settings: Settings) -> dict[str, str]:
-    """Whom web accounts are on this machine, as root's file says now."""
-    found = _read_site(settings)
-    return {} if found is None else found.map
-
-
-def _oidc(settings: Settings, accounts: Accounts, database: Database) -> Oidc | None:
-    if not settings.oidc_issuer:
-        return None
-    options = OidcOptions(
-        issuer=settings.oidc_issuer,
-        client_id=settings.oidc_client_id,
-        client_secret=settings.oidc_client_secret,
-        label=settings.oidc_label,
-        claim=settings.oidc_claim,
-        role=settings.oidc_role,
-    )
-    return Oidc(options, database, accounts.tokens, client_context(settings.trust))
-
-
 @contextlib.contextmanager
 def _site(
     settings: Settings, listener: Listener, shared: RootSite | None, ssh: "SshDoor | None"
 ) -> Generator[Site]:
     stores = UserStores(settings.home, owner=_user_name() if shared is None else "")
     database = open_database(settings.database)
-    unix = None
-    if shared is not None:
-        unix = UnixPeople(
-            database,
-            # Without fences a call from inside a job cannot be told from one outside.
-            shared.admin_group if shared.fences else "",
-            lambda: _mapped(settings),
-            fences=shared.fences,
-        )
-    hub = Hub(
-        database,
-        settings.home,
-        HubLimits(
-            settings.hub_plain_kb << 10,
-            quota_bytes=settings.hub_quota_gb * 10**9,
-            disk_bytes=settings.disk_quota_gb * 10**9,
-        ),
-        _upstream(settings),
-    )
+    unix = None if shared is None else unix_people(settings, database, shared)
+    hub = Hub(database, settings.home, hub_limits(settings), upstream_of(settings))
     engines = engines_of(
-        settings, stores, shared, unix, _hub_of_jobs(settings, listener, hub), hub.tree_of
+        settings, stores, shared, unix, hub_of_jobs(settings, listener, hub), hub.tree_of
     )
     accounts = Accounts(database)
     sender = Sender()
@@ -165,16 +119,10 @@ def _site(
         database=database,
         engine=engines,
         home=settings.home,
-        limits=Limits(
-            user=settings.user_limit or None,
-            running=settings.running_limit or None,
-            queue=settings.queue_limit or None,
-            disk_bytes=settings.disk_quota_gb * 10**9,
-            time=TimeLimits(settings.default_time_limit_s, settings.longest_time_limit_s),
-        ),
+        limits=job_limits(settings),
         half_life_days=settings.half_life_days,
         keep_days=settings.keep_days,
-        sweep=_sweep_plan(settings),
+        sweep=sweep_plan(settings),
         # Where nobody has a webhook, nobody looks whether there is something to tell.
         on_news=lambda job: notices.job_news(job) if notices.webhooks.all else None,
         on_warning=notices.sweep_ahead,
@@ -201,20 +149,11 @@ def _site(
                 loopback_only=listener.loopback_only,
                 endpoints=Endpoints(place_of_endpoints(settings, listener)),
                 public_url=settings.public_url,
-                oidc=_oidc(settings, accounts, database),
-                info=ServerInfo(
-                    name=socket.gethostname(),
-                    version=VERSION,
-                    home=str(settings.home),
-                    url=listener.url,
-                    started_at=time.time(),
-                    engine=engines.default.name,
-                    engines=engines.names,
+                oidc=oidc_of(settings, accounts, database),
+                info=replace(
+                    server_info(settings, listener, ssh, engines),
                     s3_port=0 if door is None else door.port,
-                    ssh_port=0 if ssh is None else settings.ssh_port,
-                    ssh_fingerprint=None if ssh is None else ssh.fingerprint,
                     keeping=service.retention.keeping,
-                    fingerprint=fingerprint(listener.trust) if listener.trust else None,
                 ),
             )
             if unix is not None:
@@ -227,25 +166,8 @@ def _site(
         sender.close()
 
 
-def _hub_of_jobs(settings: Settings, listener: Listener, hub: Hub) -> HubVariables:
-    """What jobs are told of the hub: nothing where they would not trust its certificate."""
-    if settings.public_url:
-        return partial(hub.job_variables, settings.public_url.rstrip("/"))
-    if listener.certificate is not None:
-        return lambda job: {}
-    return partial(hub.job_variables, listener.url.rstrip("/"))
-
-
 def _admins(accounts: Accounts) -> set[str]:
     return {user.name for user in accounts.users() if user.role == "admin"}
-
-
-def _sweep_plan(settings: Settings) -> SweepPlan | None:
-    at_s = second_of_day(settings.sweep, "sweep")
-    if at_s is None:
-        return None
-    until_s = second_of_day(settings.sweep_until, "sweep_until")
-    return SweepPlan(at_s, float(settings.sweep_warning_s), until_s)
 
 
 def _write_client(home: Path, accounts: Accounts, listener: Listener) -> None:
@@ -264,13 +186,6 @@ def _user_name() -> str:
     except (KeyError, OSError):
         name = ""
     return re.sub(r"[^a-zA-Z0-9._-]", "-", name).strip("._-")[:64] or "admin"
-
-
-def _upstream(settings: Settings) -> Upstream | None:
-    if not settings.hub_upstream:
-        return None
-    folder = settings.home / "hub" / "upstream"
-    return Upstream(settings.hub_upstream, settings.hub_upstream_token, folder)
 
 
 def _ssh_door(settings: Settings, listener: Listener) -> "SshDoor | None":
