@@ -151,14 +151,15 @@ def show(file: Path, form: str | None, as_json: bool, output: Path | None) -> No
 
 
 def _put(table: "RankTable", form: str, output: Path | None) -> None:
-    from jumar.launch.ascend.ranktable import write_table
-    from jumar.launch.ascend.ranktable.write import dumps
+    from jumar.launch.ascend.ranktable import dumps
+    from jumar.wholefile import write_whole
 
+    text = dumps(table, form)
     if output is None:
-        print(dumps(table, form), end="")
+        print(text, end="")
         return
     try:
-        write_table(output, table, form)
+        write_whole(output, text, durable=True)
     except OSError as error:
         raise BadInput(f"cannot write {output}: {error.strerror}") from error
     note(f"wrote {output}: {table.rank_count} ranks, format {form}")

@@ -10,11 +10,11 @@ from jumar.launch.ascend import ranktable
 from jumar.launch.ascend.facts import CardFacts, generation_of
 from jumar.launch.ascend.hccn import read_conf
 from jumar.launch.ascend.places import may_have_cann
-from jumar.launch.ascend.ranktable import RankTable, RankTableError, write_table
+from jumar.launch.ascend.ranktable import RankTable, RankTableError, dumps
 from jumar.launch.ascend.ranktable.make import NodeDevice
 from jumar.launch.ascend.ranktable.records import INITIALIZING
 
-__all__ = ["RankTableError", "write_table"]
+__all__ = ["RankTableError", "dumps"]
 
 _HCCL_BASE = 60000
 _HCCL_PORTS = 32

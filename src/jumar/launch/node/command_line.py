@@ -13,6 +13,7 @@ import sys
 import tempfile
 from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence
 
+from jumar.launch.jobdir.safefile import write_whole
 from jumar.launch.node.run import NodeRun
 from jumar.launch.node.stream import Logs, Stream
 from jumar.launch.nodes.team import Hello, Message, group_of, host_address
@@ -147,7 +148,7 @@ class Launch(NamedTuple):
                 table = apply.merge_parts(parts)
                 for fault in apply.faults_in(table, facts):
                     raise apply.RankTableError(fault)
-                apply.write_table(path, table)
+                write_whole(path, apply.dumps(table).encode(), mode=0o666, durable=True)
             else:
                 limit_s = self.options.meeting.join_limit_s
                 table = apply.use_rank_table(path, limit_s=limit_s, pause=pause)

@@ -92,7 +92,7 @@ def table_of(
         table = apply.merge_parts(parts)
         if directory.node == 0:
             # Made anew by each attempt: waiting for the disk would only delay the ranks.
-            apply.write_table(path, table, is_durable=False)
+            write_whole(path, apply.dumps(table).encode(), mode=0o666)
             troubles += apply.faults_in(table, cards)
     except RankTableError as error:
         troubles.append(f"no rank table: {error}")

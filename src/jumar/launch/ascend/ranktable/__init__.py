@@ -18,7 +18,7 @@ from jumar.launch.ascend.ranktable.records import (
     Unreadable,
 )
 from jumar.launch.ascend.ranktable.wait import wait_for_table
-from jumar.launch.ascend.ranktable.write import document, write_table
+from jumar.launch.ascend.ranktable.write import document, dumps
 
 __all__ = [
     "FORMATS",
@@ -33,11 +33,11 @@ __all__ = [
     "Unreadable",
     "check",
     "document",
+    "dumps",
     "format_for",
     "make",
     "merge",
     "parse",
     "read_table",
     "wait_for_table",
-    "write_table",
 ]

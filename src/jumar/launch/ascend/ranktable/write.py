@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from jumar.launch.ascend.ranktable.records import (
     FORMATS,
@@ -16,7 +16,6 @@ from jumar.launch.ascend.ranktable.records import (
     RankServer,
     RankTable,
 )
-from jumar.launch.jobdir.safefile import write_whole
 
 Document = Dict[str, Any]
 
@@ -37,17 +36,6 @@ def document(table: RankTable, form: Optional[str] = None) -> Document:
 def dumps(table: RankTable, form: Optional[str] = None) -> str:
     """The table as text, indented for people."""
     return json.dumps(document(table, form), indent=2, ensure_ascii=False) + "\n"
-
-
-def write_table(
-    path: "Union[str, os.PathLike[str]]",
-    table: RankTable,
-    form: Optional[str] = None,
-    *,
-    is_durable: bool = True,
-) -> None:
-    """Write the file whole. `is_durable`: it also outlives a power cut."""
-    write_whole(os.fspath(path), dumps(table, form).encode(), mode=0o666, durable=is_durable)
 
 
 def _lab(table: RankTable) -> Document:
