@@ -1,12 +1,12 @@
 """Why a job failed, by its logs and by what the platform saw."""
 
-from collections import OrderedDict
 from functools import partial
 from os import dup
 from threading import BoundedSemaphore, Lock
 
 from jumar.engine.files import JobFiles
 from jumar.errors import NotFound, Unavailable
+from jumar.latest import Latest
 from jumar.spec.records import JobFile, JobRecord
 from jumar.spec.verdicts import Verdict
 from jumar.why.apart import judge_apart
@@ -26,7 +26,7 @@ class Diagnoses:
 
     def __init__(self, files: JobFiles) -> None:
         self._files = files
-        self._kept: OrderedDict[tuple[str, float | None], Verdict] = OrderedDict()
+        self._kept: Latest[tuple[str, float | None], Verdict] = Latest(_KEPT)
         self._lock = Lock()
         self._places = BoundedSemaphore(_AT_ONCE)
 
@@ -89,9 +89,7 @@ class Diagnoses:
             self._places.release()
         if job.state.is_final:
             with self._lock:
-                self._kept[job.id, job.finished_at] = verdict
-                while len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
+                self._kept.keep((job.id, job.finished_at), verdict)
         return verdict
 
     def _open(self, job_id: str, path: str) -> int:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from io import FileIO
 from pathlib import PurePosixPath
 
 from jumar.errors import NotFound
+from jumar.latest import Latest
 from jumar.server.edge.site import Site
 from jumar.spec.records import JobFile
 from jumar.track.events import EventReader
@@ -88,17 +88,14 @@ class _Searches:
     """Event files may be anywhere below a job, which may hold a whole data set: what was found is kept."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, _Search] = OrderedDict()
+        self._kept: Latest[str, _Search] = Latest(_MOST_JOBS)
         self._lock = threading.Lock()
 
     def of(self, site: Site, job: str) -> tuple[str, ...]:
         """Their paths, older ones first."""
         began = time.monotonic()
         with self._lock:
-            search = self._kept.setdefault(job, _Search())
-            self._kept.move_to_end(job)
-            while len(self._kept) > _MOST_JOBS:
-                self._kept.popitem(last=False)
+            search = self._kept.keep(job, self._kept.get(job, _Search()))
             if began < search.again_at:
                 return search.paths
             # Whoever else comes meanwhile takes what was found before.

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from jumar.errors import NotFound
 from jumar.jobs.rows import JobRow
+from jumar.latest import Latest
 from jumar.launch.ranks.environment import is_secret
 from jumar.server.api.alerts import kept_alerts, not_finite
 from jumar.server.api.curves import curve_of, joined, shown
@@ -185,8 +186,8 @@ class _Answers:
     """The last answers: many people look at the same page."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[_Asked, _Answer] = OrderedDict()
-        self._looked: OrderedDict[str, tuple[float, Told]] = OrderedDict()
+        self._kept: Latest[_Asked, _Answer] = Latest(_MOST_ANSWERS)
+        self._looked: Latest[str, tuple[float, Told]] = Latest(_MOST_ANSWERS)
 
     def at_hand(self, asked: _Asked, seen: int | None) -> bytes | None:
         """What somebody else was told just now, if it is news; waits for nothing, and for any thread."""
@@ -202,10 +203,7 @@ class _Answers:
         is_news = told is not None and not told.unread and seen not in (None, _revision(told))
         if told is None or not is_news or now - looked_at > _FRESH_S:
             told = read_files(site, job, BUDGET_BYTES)
-            self._looked[job] = (now, told)
-            self._looked.move_to_end(job)
-            while len(self._looked) > _MOST_ANSWERS:
-                self._looked.popitem(last=False)
+            self._looked.keep(job, (now, told))
         return told
 
     def of(self, site: Site, asked: _Asked, seen: int | None) -> bytes | None:
@@ -221,10 +219,7 @@ class _Answers:
             return before.body
         body = to_json(shown(_metrics(told), asked.points, asked.begin))
         if not told.unread:
-            self._kept[asked] = _Answer(revision, body, looked_at)
-            self._kept.move_to_end(asked)
-            while len(self._kept) > _MOST_ANSWERS:
-                self._kept.popitem(last=False)
+            self._kept.keep(asked, _Answer(revision, body, looked_at))
         return body
 
 

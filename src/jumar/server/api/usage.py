@@ -1,7 +1,6 @@
 """What jobs and people use, over REST."""
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from starlette.responses import Response
 
 from jumar.jobs.rows import JobRow
 from jumar.jobs.sampling import Sampler
+from jumar.latest import Latest
 from jumar.server.api.jobs import MOST_NUMBER, Seen
 from jumar.server.edge.auth import Member, SeenJob
 from jumar.server.edge.exchange import answer
@@ -65,7 +65,7 @@ class _Answers:
     """The last answers: many people look at the same job, and its samples change every other second."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, _Answer] = OrderedDict()
+        self._kept: Latest[str, _Answer] = Latest(_MOST_ANSWERS)
         self._lock = threading.Lock()
 
     def of(self, sampler: Sampler, job: str) -> _Answer:
@@ -79,11 +79,7 @@ class _Answers:
         usage = sampler.of(job)
         made = _Answer(mark, usage.revision, to_json(usage))
         with self._lock:
-            self._kept[job] = made
-            self._kept.move_to_end(job)
-            while len(self._kept) > _MOST_ANSWERS:
-                self._kept.popitem(last=False)
-        return made
+            return self._kept.keep(job, made)
 
 
 _answers = _Answers()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 
 from jumar.errors import JumarError, NotAllowed, NotSignedIn, TooManyAttempts
+from jumar.latest import Latest
 
 PAIR_WRONG = 10
 NAME_WRONG = 50
@@ -102,7 +103,7 @@ class Patience:
         self._registering = _Limit(ADDRESS_REGISTRATIONS, REGISTRATION_WINDOW_S)
         self._registrations = _Limit(ALL_REGISTRATIONS, REGISTRATION_WINDOW_S)
         # From where a name was signed in rightly, most recent last.
-        self._at_home: OrderedDict[str, None] = OrderedDict()
+        self._at_home: Latest[str, None] = Latest(MOST_KEYS)
 
     @contextmanager
     def guess(self, name: str, address: str) -> Generator[None]:
@@ -121,10 +122,7 @@ class Patience:
             counts = False
             with self._lock:
                 self._pairs.forgive(pair)
-                self._at_home[pair] = None
-                self._at_home.move_to_end(pair)
-                if len(self._at_home) > MOST_KEYS:
-                    self._at_home.popitem(last=False)
+                self._at_home.keep(pair, None)
         except JumarError as error:
             # A full disk or a database that is away says nothing about the password.
             counts = isinstance(error, NotSignedIn | NotAllowed)
