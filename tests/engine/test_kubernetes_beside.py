@@ -12,12 +12,12 @@ import pytest
 from tests.cluster_double.cluster import Double
 from tests.engine.conftest import make_attempt, wait_final
 from tests.engine.pods import running
+from tests.ports import free_port
 
 from jumar.engine.kubernetes.engine import KubernetesEngine
 from jumar.errors import Conflict
 from jumar.launch.processes import frames
 from jumar.launch.processes.frames import frame, json_frame
-from jumar.launch.ranks.frameworks import free_port
 from jumar.spec.states import AttemptState
 
 LIMIT_S = 120.0
@@ -64,7 +64,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Kubernet
 def test_commands_and_connections_reach_the_first_pod(
     engine: KubernetesEngine, tmp_path: Path
 ) -> None:
-    port = free_port("")
+    port = free_port()
     options: dict[str, Any] = {"environment": {"STEP": "12"}}
     command = [sys.executable, "-c", ECHO, str(port)]
     attempt = make_attempt(tmp_path, command, cards=(), **options)

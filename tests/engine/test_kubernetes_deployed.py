@@ -19,12 +19,12 @@ import pytest
 import yaml
 from tests.cluster_double.store import Json
 from tests.containers import make_python_image, make_server_image, write_config
+from tests.ports import free_port
 from tests.real_cluster.cluster import RealCluster
 from tests.real_cluster.containers import ContainerKubelets
 from tests.real_cluster.remote import Remote
 from tests.waiting import wait_for
 
-from jumar.launch.ranks.frameworks import free_port
 from jumar.words.reasons import cause_sentence
 
 pytestmark = pytest.mark.full
@@ -98,7 +98,7 @@ def site(
     for folder in (tmp_path, *tmp_path.parents[:3], Path(socket)):
         # Only more than before: one of them is the /tmp of all.
         folder.chmod(folder.stat().st_mode | 0o055)
-    plane, port = real_cluster.plane, free_port("")
+    plane, port = real_cluster.plane, free_port()
     admin = plane.remote(NAMESPACE)
     for body in bodies():
         if body["kind"] == "Deployment":

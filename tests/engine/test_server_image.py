@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.containers import make_python_image, make_server_image, podman, write_config
+from tests.ports import free_port
 
 pytestmark = pytest.mark.full
 
@@ -26,7 +27,7 @@ def test_the_image_of_the_server_is_built_and_serves(
         # As deploy/server.yaml has it run.
         closed = ("--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--cap-drop", "all")
         kept = ("--security-opt", "no-new-privileges", "--network", "host")
-        podman("run", "--detach", "--name", name, *closed, *kept, server, *_up(port := _port()))
+        podman("run", "--detach", "--name", name, *closed, *kept, server, *_up(port := free_port()))
         try:
             assert _answer(port, name)["engine"] == "local"
             listed = podman("exec", name, "python3", "-m", "pip", "list", "--format", "json")
@@ -50,12 +51,6 @@ def test_the_image_of_the_server_is_built_and_serves(
 
 def _up(port: int) -> tuple[str, ...]:
     return ("jumar", "up", "--host", "127.0.0.1", "--port", str(port))
-
-
-def _port() -> int:
-    from jumar.launch.ranks.frameworks import free_port
-
-    return free_port("")
 
 
 def _answer(port: int, name: str) -> dict[str, str]:
