@@ -89,6 +89,11 @@ def kind_by(said: str, *, is_own: bool) -> Cause:
     return general or causes()[PYTHON_ERROR if is_own else LIBRARY_ERROR]
 
 
+def is_asked_back(text: str) -> bool:
+    """Whether CANN only says that it has no device to ask for an error's text: that follows whatever failed first."""
+    return "rtGetDevMsg execute failed" in text or "[FUNC:GetDevErrMsg]" in text
+
+
 def best_of(found: list[Signature]) -> Signature | None:
     """Of signatures that fit, the one that explains most."""
     return min(

@@ -3,7 +3,16 @@
 import re
 
 from jumar.why.advice import Told, told_by
-from jumar.why.event import GENERAL, TOLD_BY_LINES, Event, Known, began, best_of, kind_by
+from jumar.why.event import (
+    GENERAL,
+    TOLD_BY_LINES,
+    Event,
+    Known,
+    began,
+    best_of,
+    is_asked_back,
+    kind_by,
+)
 from jumar.why.knowledge import (
     API_GONE,
     API_NEW,
@@ -133,7 +142,7 @@ def _says_less(one: Raised, before: Raised, known: Known) -> bool:
 
 def of_exception(one: Raised, known: Known) -> Event:
     """The sign that an exception is."""
-    text = "\n".join(line.text for line in one.lines)
+    text = "\n".join(line.text for line in one.lines if not is_asked_back(line.text))
     whole = f"{one.frames}\n{text}"
     best = best_of([one for one in known if one.is_in(text, whole)])
     # What a launcher says below the script's own exception is not its message.

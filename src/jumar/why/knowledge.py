@@ -36,6 +36,7 @@ _CODE_FORMS = {
             "aclrt\tfailed : ",
             "aclrt\tfailed: ",
             "aclrt\tfailed, ret[",
+            "aclInit\tfailed : ",
         ),
     ),
     "hccl": ("HCCL function error\terror code is ", "HCCL error in\terror code is "),

@@ -3,7 +3,16 @@
 import re
 from collections.abc import Sequence
 
-from jumar.why.event import GENERAL, TOLD_BY_LINES, Event, Known, began, best_of, kind_by
+from jumar.why.event import (
+    GENERAL,
+    TOLD_BY_LINES,
+    Event,
+    Known,
+    began,
+    best_of,
+    is_asked_back,
+    kind_by,
+)
 from jumar.why.knowledge import (
     ERROR_LINE,
     LIBRARY_ERROR,
@@ -180,4 +189,4 @@ def _is_no_fault(text: str) -> bool:
     warning = _WARNING.search(text)
     if warning is not None and _ERROR_LINE.search(text[: warning.start()]) is None:
         return True
-    return _INFORMATION.match(text) is not None
+    return _INFORMATION.match(text) is not None or is_asked_back(text)

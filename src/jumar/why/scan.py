@@ -27,6 +27,7 @@ _WEAK = (
     *(b"not found", b"o such", b"o space", b"nvalid", b"atal", b"NVRM", b"eartbea", b" lost"),
     *(b"EI0", b"EJ0", b"EL0", b"EZ9", b"ault", b"quota", b"dumped", b"oom", b"BUG", b"PANIC"),
     *(b"SIG", b"Interrupt", b"Exit", b"exit", b"stall", b"blocked for", b"Could not", b"Link is"),
+    *(b"watchdog",),
     *(
         b"abnormal",
         b"annot",
