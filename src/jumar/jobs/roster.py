@@ -340,12 +340,8 @@ class Roster:
                 job.running() for job in self._active.values() if job.row.engine == self._placing
             )
             use = use_now(self._past, running, now)
-            in_use = Counter[str]()
-            for job in running:
-                in_use[job.kind] += len(job.cards)
-            heads = dict(self._heads)
             return Snapshot(
-                queue=self._line.turns(use, self._shares, heads, now=now, in_use=in_use),
+                queue=self._line.turns(use, self._shares, dict(self._heads), now=now),
                 handed_on=self._handed_on.turns(use, self._shares, now=now),
                 running=running,
                 use=use,

@@ -5,7 +5,6 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.jobs.scheduling.overdue import patience_s
 from jumar.jobs.scheduling.records import Pool, QueuedJob, place_of
 from jumar.jobs.scheduling.simulation import Fair, Work, simulate
 from jumar.jobs.scheduling.turns import FairLine, Shares
@@ -15,7 +14,6 @@ HOUR_S = 3600.0
 WEEK_S = 7.0 * DAY_S
 EIGHT: Pool = {"npu": {"n": range(8)}}
 NOW = 3.0 * DAY_S
-IN_USE = {"npu": 8}
 many = settings(max_examples=200, deadline=None)
 
 
@@ -33,7 +31,7 @@ def order_of(
     for each in jobs:
         line.add(each)
     heads = {} if head is None else {"npu": head.job_id}
-    return list(line.turns(use or {}, Shares(), heads, now=NOW, in_use=IN_USE))
+    return list(line.turns(use or {}, Shares(), heads, now=NOW))
 
 
 @st.composite
@@ -53,10 +51,8 @@ def lines(draw: st.DrawFn) -> tuple[list[QueuedJob], dict[Owner, float]]:
     return jobs, {("npu", name): draw(st.floats(0, 1e6)) for name in ("ann", "bob", "cat")}
 
 
-def is_overdue(each: QueuedJob, jobs: list[QueuedJob]) -> bool:
-    crowding = sum(other.needs for other in jobs) / IN_USE["npu"]
-    since = each.in_line_since
-    return since is not None and NOW - since >= patience_s(each.needs, crowding)
+def is_overdue(each: QueuedJob) -> bool:
+    return each.in_line_since is not None and NOW - each.in_line_since >= DAY_S
 
 
 @many
@@ -86,13 +82,13 @@ def test_ahead_of_the_overdue_are_only_earlier_ones_the_head_and_one_by_use(
     unknown = {each.user for each in jobs if each.in_line_since is None}
     order = order_of(*jobs, use=use, head=head)
     for place, each in enumerate(order):
-        if each.user in unknown or not is_overdue(each, jobs):
+        if each.user in unknown or not is_overdue(each):
             continue
         own = [o for o in jobs if o.user == each.user and o.order < each.order]
-        if not all(is_overdue(other, jobs) for other in own):
+        if not all(is_overdue(other) for other in own):
             continue
         ahead = [other for other in order[:place] if other is not head]
-        later = [o for o in ahead if o.order > each.order or not is_overdue(o, jobs)]
+        later = [o for o in ahead if o.order > each.order or not is_overdue(o)]
         assert len(later) <= 1
         assert not later or head is not None
 
@@ -140,9 +136,3 @@ def test_an_old_job_does_not_bring_new_ones_of_its_user_to_the_front() -> None:
     use = {("npu", "ann"): 9e9}
     assert order_of(old, new, other, use=use) == [other, new, old]
     assert order_of(old, other, use=use) == [old, other]
-
-
-def test_the_wider_the_job_and_the_longer_the_line_the_sooner_it_is_overdue() -> None:
-    assert patience_s(1, 0.0) == patience_s(64, 1.0) == DAY_S
-    assert patience_s(64, 4.0) < patience_s(8, 4.0) < patience_s(1, 4.0)
-    assert patience_s(8, 8.0) < patience_s(8, 4.0)

@@ -5,7 +5,6 @@ part of the package because forecasts need it, and the tests and benchmarks use 
 
 import heapq
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -62,8 +61,6 @@ class Fair:
     line: FairLine = field(default_factory=FairLine)
     use: RunningUse = field(init=False)
     heads: dict[str, str] = field(default_factory=dict[str, str])
-    in_use: Counter[str] = field(default_factory=Counter[str])
-    """By kind, how many cards jobs hold."""
 
     def __post_init__(self) -> None:
         self.use = RunningUse(self.past)
@@ -86,19 +83,15 @@ class Fair:
         ends_by = None if job.longest_s is None else now + job.longest_s
         run = RunningJob(job.job_id, job.user, job.kind, start.cards, ends_by, since=now)
         self.use.start(run, now)
-        self.in_use[job.kind] += len(start.cards)
         return job
 
     def end(self, job_id: str, now: float) -> None:
         """A job gives its cards back: what it took is kept."""
-        job = self.running[job_id]
-        self.in_use[job.kind] -= len(job.cards)
         self.use.end(job_id, now)
 
     def order(self, now: float) -> Iterable[QueuedJob]:
         """The line at this moment."""
-        use = self.use.now(now)
-        return self.line.turns(use, self.shares, self.heads, now=now, in_use=self.in_use)
+        return self.line.turns(self.use.now(now), self.shares, self.heads, now=now)
 
     def keep(self, heads: Mapping[str, QueuedJob]) -> None:
         """Cards are being kept for these."""

@@ -349,11 +349,9 @@ class FairLine:
         heads: Mapping[str, str] = NO_HEADS,
         *,
         now: float | None = None,
-        in_use: Mapping[str, int] | None = None,
     ) -> Turns:
         """The order as of now; the line may change meanwhile. `heads`: by kind, the job that cards
-        were kept for in the last pass. `now`: without it, nobody has waited long. `in_use`: by kind, how many
-        cards jobs hold; without it, nobody is overdue."""
+        were kept for in the last pass. `now`: without it, nobody has waited long."""
         self._forget_who_left()
         tiers = {
             tier: {
@@ -365,26 +363,17 @@ class FairLine:
         for rank, kind, job in self._impatient(now):
             _move(tiers, kind, job, rank)
         ranks = [
-            [self._kind(tier, kind, jobs, now, in_use) for kind, jobs in tiers[tier].items()]
+            [self._kind(tier, kind, jobs, now) for kind, jobs in tiers[tier].items()]
             for tier in sorted(tiers, reverse=True)
         ]
         return Turns(ranks, tuple(self._never), use, shares, heads, frozenset(self._shapes))
 
-    def _kind(
-        self,
-        tier: _Tier,
-        kind: str,
-        jobs: Jobs,
-        now: float | None,
-        in_use: Mapping[str, int] | None,
-    ) -> Kind:
+    def _kind(self, tier: _Tier, kind: str, jobs: Jobs, now: float | None) -> Kind:
         rank, stands_firm = tier
         arrivals = self._arrivals.get((rank, kind)) if stands_firm else None
-        if arrivals is None or now is None or in_use is None:
+        if arrivals is None or now is None:
             return Kind(kind, jobs)
-        shapes = self._shapes.items()
-        wanted = sum(count * nodes * n for (of, count, nodes), n in shapes if of == kind)
-        overdue = arrivals.overdue(now, wanted / max(1, in_use.get(kind, 0)))
+        overdue = arrivals.overdue(now)
         self._looked_at[rank, kind] = overdue
         return Kind(kind, jobs, overdue, self._by_use_next.get((rank, kind), False))
 
