@@ -51,7 +51,7 @@ _ANOTHER_MATTER = re.compile(
 _QUOTES = " raised:"
 _MESSAGE_LINES, _MOST_ABOVE = 12, 400
 _SHORTEST_STACK = 3
-_HOLLOW_LINES = 40
+_HOLLOW_LINES = 160
 _LIBRARY = (
     *("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>"),
     # Compiled code is a package's.
@@ -108,12 +108,19 @@ class Raised:
         if _HOLLOW.search(first):
             found = (_QUOTED.match(line.text) for line in self.lines[1:])
             quoted = [one["part"] or one["said"] for one in found if one is not None]
-            return quoted[-1] if quoted else first
+            return (quoted or _before_node(self.lines) or [first])[-1]
         if first.endswith(":") and self.asserted is None:
             # The message begins with a line end.
             below = (line.text.strip() for line in self.lines[1:])
             first = f"{first} {next((text for text in below if text), '')}".rstrip()
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
+
+
+def _before_node(lines: Sequence[Line]) -> list[str]:
+    """What TensorFlow says of a node of its graph: the line above the one that names it."""
+    texts = [line.text.strip() for line in lines]
+    nodes = (at for at in range(2, len(texts)) if texts[at].startswith(("[[{{node", "[[node")))
+    return [texts[at - 1] for at in nodes if texts[at - 1]]
 
 
 def exceptions(lines: Sequence[Line]) -> tuple[list[Raised], set[int]]:
