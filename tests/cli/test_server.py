@@ -217,7 +217,11 @@ def test_a_drained_server_starts_jobs_again_when_it_is_told_to(fresh_jumar: Juma
     assert told.endswith(": new driver\n")
     job = fresh_jumar("run", "--", "echo", "hi").stdout.strip()
     assert "no jobs are started now (new driver)" in fresh_jumar("show", job).stdout
-    assert "usual" not in fresh_jumar("drain", "--status").stdout
+    said = fresh_jumar("drain", "--status", "--json").stdout
+    assert json.loads(said)["drain"]["until"] is not None
+    # Who only asks to wait takes nothing back.
+    fresh_jumar("drain", "--wait")
+    assert fresh_jumar("drain", "--status", "--json").stdout == said
     fresh_jumar("drain", "--for", "soon", rc=2)
     fresh_jumar("drain", "--off", "--requeue", rc=2)
     assert json.loads(fresh_jumar("drain", "--off", "--json").stdout)["drain"] is None

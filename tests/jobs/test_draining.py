@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.jobs.test_segments import Bench
+from tests.waiting import wait_for
 
 from jumar.engine.memory import MemoryEngine
 from jumar.errors import BadInput
@@ -14,6 +15,7 @@ from jumar.jobs.foreign import Foreign
 from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, CardProcess, DeviceKind
 from jumar.spec.states import AttemptState, JobState
+from jumar.words.reasons import reason
 
 A, S = AttemptState, JobState
 NPUS = tuple(Card(DeviceKind.NPU, number) for number in range(4))
@@ -66,7 +68,30 @@ def test_a_drain_has_jobs_save_and_go_on_when_it_is_over(bench: Bench) -> None:
     for job in jobs:
         again = bench.wait(job, S.RUNNING, attempt=2)
         assert [one.state for one in again.attempts] == [A.PREEMPTED, A.RUNNING]
-        assert (again.attempts[0].cause, again.segment) == (Cause.PREEMPTED, 1)
+        assert (again.attempts[0].cause, again.segment) == (Cause.MAINTENANCE, 1)
+
+
+def test_who_leaves_for_maintenance_is_not_told_of_another_job(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, MemoryEngine(NPUS, obedient=False))
+    try:
+        job = bench.submit(device="npu:1")
+        bench.wait(job, S.RUNNING)
+        bench.service.draining.begin(by="ann", why="new driver", requeue=True)
+        wait_for(lambda: bench.engine.stops)
+        said = "asked to save and leave for maintenance: new driver"
+        assert bench.service.get(job).reason == said
+        # However the drain goes on, this is why it left.
+        bench.service.draining.begin(by="ann", why="still at it", requeue=True)
+        bench.engine.finish(job, A.PREEMPTED, cause=Cause.PREEMPTED)
+        back = bench.wait(job, S.QUEUED)
+        assert back.attempts[0].reason == said
+        assert (back.cause, back.values["why"]) == (Cause.MAINTENANCE, "new driver")
+        assert (
+            reason(back, "zh")
+            == "第 1 次运行被抢占：因维护被要求保存并退出：new driver；有空闲资源后将继续运行"
+        )
+    finally:
+        bench.service.close()
 
 
 def test_a_damaged_note_of_a_drain_keeps_jobs_waiting(tmp_path: Path) -> None:

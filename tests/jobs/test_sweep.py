@@ -16,6 +16,7 @@ from tests.jobs.test_segments import Bench
 from jumar.engine.memory import MemoryEngine
 from jumar.jobs.foreign import Foreign
 from jumar.jobs.sweep import Sweep, SweepPlan
+from jumar.spec.causes import Cause
 from jumar.spec.devices import Card, CardProcess, DeviceKind
 from jumar.spec.states import JobState
 
@@ -77,7 +78,7 @@ def scene(tmp_path: Path) -> Generator[Scene]:
     day = time.localtime(time.time() + 86_400)
     hour = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 12, 0, 0, 0, 0, -1))
     with ExitStack() as stack:
-        bench = Bench(tmp_path, MemoryEngine(cards))
+        bench = Bench(tmp_path, MemoryEngine((*cards, Card(DeviceKind.CPU, 0))))
         stack.callback(bench.service.close)
         yield Scene(bench, hour, stack, SweepPlan(12 * 3600, WARNING_S, 13 * 3600))
 
@@ -160,7 +161,27 @@ def test_jobs_are_spared_or_asked_to_save(scene: Scene) -> None:
     drain = scene.bench.service.draining.now()
     assert drain is not None
     assert (drain.until, drain.requeue) == (scene.hour + 3600, True)
-    scene.bench.wait(job, JobState.QUEUED)
+    back = scene.bench.wait(job, JobState.QUEUED)
+    assert (back.attempts[0].cause, back.cause) == (Cause.SWEEP, Cause.SWEEP)
+
+
+def test_jobs_without_a_card_are_in_no_sweeps_way(scene: Scene) -> None:
+    jobs = [scene.bench.submit(device=device) for device in ("cpu:1", "npu:1")]
+    for job in jobs:
+        scene.bench.wait(job, JobState.RUNNING)
+    scene.look(0)
+    scene.bench.wait(jobs[1], JobState.QUEUED)
+    assert scene.bench.service.get(jobs[0]).state is JobState.RUNNING
+    assert {job for job, *_ in scene.bench.engine.stops} == {jobs[1]}
+
+
+def test_a_sweep_does_not_shorten_maintenance(scene: Scene) -> None:
+    draining = scene.bench.service.draining
+    draining.begin(by="ann", why="new driver")
+    scene.look(0)
+    drain = draining.now()
+    assert drain is not None
+    assert (drain.until, drain.why, drain.requeue) == (None, "new driver", True)
 
 
 def child_of(pid: int) -> int:

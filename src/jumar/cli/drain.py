@@ -26,7 +26,11 @@ _LOOK_EVERY_S = 1.0
     is_flag=True,
     help="Ask running jobs to save; they go back in line and resume afterwards.",
 )
-@click.option("--wait", is_flag=True, help="Return when no job is running.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Return when no job is running. Alone, it changes nothing of a drain that is on.",
+)
 @click.option("--off", is_flag=True, help="Start jobs again.")
 @click.option("--status", is_flag=True, help="Change nothing, only show.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -56,6 +60,9 @@ def command(
             found = client.end_drain()
         elif status:
             found = client.drain_report()
+        elif wait and not (why or lasts or requeue) and (now := client.drain_report()).drain:
+            # Whoever only waits takes nothing back of what was said.
+            found = now
         else:
             until = None if lasts is None else time.time() + whole_seconds("--for", lasts)
             found = client.begin_drain(why=why, until=until, requeue=requeue)

@@ -20,7 +20,7 @@ from jumar.engine.base import Attempt
 from jumar.errors import JumarError
 from jumar.jobs import dependencies, ledger
 from jumar.jobs.archives import CodeArchives
-from jumar.jobs.draining import MAINTENANCE, Draining
+from jumar.jobs.draining import MAINTENANCE, SWEEP, Draining
 from jumar.jobs.engines import Deeds, Engines
 from jumar.jobs.foreign import REAL, Foreign
 from jumar.jobs.observed import Notes, is_news
@@ -31,7 +31,8 @@ from jumar.jobs.scheduling.records import Start
 from jumar.jobs.scheduling.schedule import Decision, decide
 from jumar.jobs.submitting import Limits
 from jumar.spec.causes import Values
-from jumar.spec.devices import CardRef
+from jumar.spec.devices import CardRef, DeviceKind
+from jumar.spec.draining import Drain
 from jumar.spec.fields import ArchivedCode
 from jumar.spec.records import JobSummary
 from jumar.spec.states import JobState
@@ -272,8 +273,10 @@ class Conductor:
         drain = None if self.draining.last is None else self.draining.now()
         if drain is not None:
             if drain.requeue:
-                leaving = [job.row.id for job in self.roster.active() if self._must_leave(job)]
-                self._make_room({MAINTENANCE: tuple(leaving)} if leaving else {})
+                active = self.roster.active()
+                leaving = tuple(job.row.id for job in active if self._must_leave(job, drain))
+                head = SWEEP if drain.sweep else MAINTENANCE
+                self._make_room({head: leaving} if leaving else {}, why=drain.why)
             # Whatever was seen before: once it is over, everybody has a chance.
             self._chances_seen = -1
             return
@@ -296,8 +299,11 @@ class Conductor:
         for attempt in begun:
             self._deeds.start(attempt)
 
-    def _must_leave(self, job: ActiveJob) -> bool:
-        """What runs on a cluster beside this server's own cards is not in the way."""
+    def _must_leave(self, job: ActiveJob, drain: Drain) -> bool:
+        """What runs on a cluster beside this server's own cards is not in the way, and of a sweep nobody
+        who holds no card."""
+        if drain.sweep and job.row.spec.device.kind == DeviceKind.CPU:
+            return False
         placing = self._engines.placing
         return not job.leaves and (placing is None or job.row.engine == placing.name)
 
@@ -317,15 +323,15 @@ class Conductor:
     def _gives_real_cards(self, decision: Decision) -> bool:
         return not REAL.isdisjoint(self.roster.kinds_of(start.job_id for start in decision.starts))
 
-    def _make_room(self, preempted: Mapping[str, tuple[str, ...]]) -> None:
-        """Ask jobs to leave for those that cannot start otherwise; written down first, so that it is
-        asked again after a crash, and nobody takes the cards back."""
+    def _make_room(self, preempted: Mapping[str, tuple[str, ...]], why: str = "") -> None:
+        """Ask jobs to leave for those that cannot start otherwise, or for a drain with its `why`; written down
+        first, so that it is asked again after a crash, and nobody takes the cards back."""
         if not preempted:
             return
 
         def change(connection: Connection) -> list[JobRow]:
             asked = [
-                ledger.ask_to_yield(connection, job_id, head)
+                ledger.ask_to_yield(connection, job_id, head, why)
                 for head, chosen in preempted.items()
                 for job_id in chosen
             ]

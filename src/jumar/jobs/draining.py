@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from jumar.wholefile import write_whole
 
 log = logging.getLogger(__name__)
 MAINTENANCE = "maintenance"
-"""What a job makes room for that is asked to leave by a drain; no id of a job."""
+SWEEP = "sweep"
+"""What a job makes room for that is asked to leave by a drain; no ids of jobs."""
 _LONGEST_S = 366 * 86_400
 
 
@@ -40,7 +41,13 @@ class Draining:
         return drain
 
     def begin(
-        self, *, by: str, why: str = "", until: float | None = None, requeue: bool = False
+        self,
+        *,
+        by: str,
+        why: str = "",
+        until: float | None = None,
+        requeue: bool = False,
+        sweep: bool = False,
     ) -> None:
         """Start no more jobs. What is said again replaces what was said before."""
         now = time.time()
@@ -48,9 +55,14 @@ class Draining:
             raise BadInput("the end of a drain must be in the future, within a year")
         with self._lock:
             before = self.now()
-            made = Drain(since=now, until=until, by=by, why=storable(why), requeue=requeue)
-            if before is not None:
-                made = replace(made, since=before.since)
+            made = Drain(
+                since=now if before is None else before.since,
+                until=until,
+                by=by,
+                why=storable(why),
+                requeue=requeue,
+                sweep=sweep,
+            )
             write_whole(self._path, json.dumps(asdict(made)) + "\n", private=True)
             self.last = made
         log.info("no jobs are started: %s", why or by)
@@ -78,6 +90,8 @@ def _read(path: Path) -> Drain | None:
             by=str(values["by"]),
             why=str(values["why"]),
             requeue=bool(values["requeue"]),
+            # One that an older jumar wrote does not say.
+            sweep=bool(values.get("sweep", values["by"] == SWEEP)),
         )
     except (ValueError, KeyError, TypeError) as error:
         # Somebody wanted the cards free; that it is not readable why does not change that.

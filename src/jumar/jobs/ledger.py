@@ -252,14 +252,20 @@ def start_attempt(
     return find_job(connection, job_id)
 
 
-def ask_to_yield(connection: Connection, job_id: str, head: str) -> JobRow | None:
-    """Have a running job make room for `head`; None if it is no longer under way, or leaves already."""
+def ask_to_yield(connection: Connection, job_id: str, head: str, why: str = "") -> JobRow | None:
+    """Have a running job make room for `head`; None if it is no longer under way, or leaves already.
+
+    `head` is a job, or the cause of a drain, whose reason is `why`."""
     row = find_job(connection, job_id)
     if row.state not in (JobState.STARTING, JobState.RUNNING) or row.yields_to is not None:
         return None
     count = row.preemptions + 1
-    change = update(jobs).where(jobs.c.seq == row.seq).values(yields_to=head, preemptions=count)
-    connection.execute(change)
+    changes: dict[str, Any] = {"yields_to": head, "preemptions": count}
+    # Of one that starts, the cause says what it still waits for.
+    if head in set(Cause) and row.state is JobState.RUNNING:
+        values = {"why": why} if why and head == Cause.MAINTENANCE else {}
+        changes.update(because(Cause(head), values))
+    connection.execute(update(jobs).where(jobs.c.seq == row.seq).values(**changes))
     return find_job(connection, job_id)
 
 

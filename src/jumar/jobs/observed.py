@@ -96,6 +96,9 @@ def _end_attempt(connection: Connection, row: JobRow, seen: Observation, now: fl
     why = because(seen.cause, seen.values, seen.reason)
     if seen.state is AttemptState.STOPPED and row.cause == Cause.STOPPED:
         why = because(Cause.STOPPED, row.values)
+    if seen.state is AttemptState.PREEMPTED and row.yields_to in set(Cause):
+        cause = Cause(row.yields_to)
+        why = because(cause, row.values if row.cause == cause else {})
     write_attempt(
         connection,
         row.seq,
@@ -146,7 +149,9 @@ def _end_job(
         if last.whose in FAULTS:
             changes["avoids"] = cards_json(last.cards)
         reason = retry_sentence(row.attempt, seen.state, why["reason"] or "", "en")
-        again = because(seen.cause, {**seen.values, ENDED: seen.state}, reason)
+        again = because(
+            Cause(last.cause) if last.cause else None, {**last.values, ENDED: seen.state}, reason
+        )
         step(connection, row, after, **changes, **again)
         return
     changes.update(finished_at=seen.finished_at or now, not_uploaded=seen.not_uploaded)

@@ -2,7 +2,7 @@
 
 Every process is warned itself, and has the whole time of the warning from then on; who comes after the
 hour of the sweep is left alone until the next. Jobs are spared, and so is whatever uses no card. Where
-the site wants its cards free for some hours, jobs are asked to save and go on afterwards."""
+the site wants its cards free for some hours, jobs that hold cards are asked to save and go on afterwards."""
 
 import logging
 import os
@@ -132,7 +132,16 @@ class Sweep:
         until = self._plan.free_until(hour)
         if until is None or self._emptied == hour or not hour <= now < until:
             return
-        self._draining.begin(by="sweep", why="nightly sweep", until=until, requeue=True)
+        said = self._draining.now()
+        if said is not None and (said.until is None or said.until > until):
+            # Maintenance lasts longer than the night: what its administrator said of it stays.
+            self._draining.begin(
+                by=said.by, why=said.why, until=said.until, requeue=True, sweep=not said.requeue
+            )
+        else:
+            self._draining.begin(
+                by="sweep", why="nightly sweep", until=until, requeue=True, sweep=True
+            )
         self._emptied = hour
 
     def _meet(

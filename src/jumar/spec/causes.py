@@ -61,6 +61,8 @@ class Cause(StrEnum):
     AFTER_FAILED = "after-failed"
     AFTER_GONE = "after-gone"
     PREEMPTED = "preempted"
+    MAINTENANCE = "maintenance"
+    SWEEP = "sweep"
     SEGMENTS_USED = "segments-used"
     NO_PROGRESS = "no-progress"
     # It was lost.
@@ -145,6 +147,9 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.AFTER_FAILED: (("job",),),
     Cause.AFTER_GONE: (("job",),),
     Cause.PREEMPTED: ((),),
+    # A drain asked it to leave, and its `why`; also of a job that is still at it.
+    Cause.MAINTENANCE: ((), ("why",)),
+    Cause.SWEEP: ((),),
     Cause.SEGMENTS_USED: (("segments",),),
     Cause.NO_PROGRESS: (("segments",),),
     Cause.SUPERVISOR_KILLED: ((),),

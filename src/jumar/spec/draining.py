@@ -14,6 +14,8 @@ class Drain:
     why: str = ""
     requeue: bool = False
     """Whether running jobs are asked to save and go back in line."""
+    sweep: bool = False
+    """Whether it is the nightly sweep that asks them: it wants cards, so jobs without one run on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
