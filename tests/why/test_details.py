@@ -218,3 +218,61 @@ def test_a_line_that_nobody_knows_asks_only_for_logs_that_there_are() -> None:
     told = _of("[ERROR] blarg quux\n").remedy["en"]
     assert "plog" not in told
     assert "ranks" not in told
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (
+            "master_addr is only used for static rdzv_backend and when rdzv_endpoint is not specified.\n"
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError\n",
+            "--master-addr does not count with this backend",
+        ),
+        (
+            "+ torchrun --standalone --nnodes=2 --nproc-per-node 8 t.py\n"
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError\n",
+            "--standalone, which makes each node a group of its own",
+        ),
+        (
+            "config has no run_id, generated a random run_id: 17458\n"
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError\n",
+            "give the same --rdzv-id on all",
+        ),
+        (
+            "UserWarning: CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment\n"
+            "RuntimeError: No CUDA GPUs are available\n",
+            "modprobe nvidia_uvm",
+        ),
+        (
+            "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 803: system has "
+            "unsupported display driver / cuda driver combination (Triggered internally)\n"
+            "RuntimeError: No CUDA GPUs are available\n",
+            "does not belong to the loaded driver",
+        ),
+        (
+            "'(MaxRetryError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /a/b "
+            "(Caused by NewConnectionError('x: [Errno 101] Network is unreachable'))\"))' thrown while requesting HEAD x\n"
+            "OSError: Can't load tokenizer for 'a/b'. If you were trying to load it from 'https://huggingface.co/models', "
+            "make sure you don't have a local directory with the same name.\n",
+            "the hub was not reached (Network is unreachable)",
+        ),
+        (
+            "xFormers can't load C++/CUDA extensions. xFormers was built for:\n"
+            "    PyTorch 2.1.2+cu121 with CUDA 1201 (you have 2.1.0+cpu)\n",
+            "built for torch 2.1.2+cu121, and torch 2.1.0+cpu is here",
+        ),
+        (
+            "[rank3]:[E507 02:18:10.6 ProcessGroupNCCL.cpp:1743] [Rank 3] ProcessGroupNCCL's watchdog got stuck for 480 "
+            "seconds without making progress in monitoring enqueued collectives.\n",
+            "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
+        ),
+        (
+            "NVIDIA GeForce RTX 5080 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device\n",
+            "RTX 5080, is sm_120",
+        ),
+    ],
+)
+def test_what_is_warned_of_above_is_told_too(log: str, told: str) -> None:
+    verdict = _of(log)
+    assert told in verdict.what["en"] + verdict.remedy["en"]

@@ -31,6 +31,8 @@ _RIGHT_BELOW = 3
 _COMPILER_SAYS = re.compile(
     r"[:)] (?:fatal )?error(?: [A-Z]+\d+)?: |\bnvcc fatal\b|#error |\bundefined reference to\b|\bld(?:\.\w+)?: cannot find"
     r"|\b(?:nvcc|gcc|g\+\+|cc1plus|c\+\+): (?:command )?not found"
+    # What a setup that downloads says at its end.
+    r"|^\s+error: (?:Remote end closed connection|<urlopen error )"
 )
 # pip says so of a package's setup, and shows below it, further right, what that raised.
 _SETUP_FAILED = re.compile(

@@ -30,7 +30,11 @@ from jumar.why.symbols import LONGEST_ERROR, cut
 
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
-_INFORMATION = re.compile(r"^.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) )")
+_INFORMATION = re.compile(
+    r"^(?:I (?:tensorflow|external|xla)/|.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) |: I (?:tensorflow|external|xla)/))"
+)
+# A warning that says why there is no card, where nothing else is told.
+_TELLING = "CUDA initialization: "
 _ERROR_LINE = re.compile(
     r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:| -)"
     # As loggers write it: `16:35:37-591289 ERROR    No images`, `… | ERROR    | module`.
@@ -152,7 +156,7 @@ def last_resort(lines: Sequence[Line]) -> Event | None:
     is_short = len(lines) <= _FEW_LINES
     for line in lines:
         text = line.text.strip()
-        if _is_no_fault(text) or _SHOWN.search(text):
+        if (_is_no_fault(text) and _TELLING not in text) or _SHOWN.search(text):
             continue
         kind = kind_by(text, is_own=False)
         form = read(kind.name, text, "")
