@@ -66,6 +66,7 @@ _TYPES = frozenset(
         *("expected", "recorded", "train", "test", "val", "name", "path", "key", "label", "labels"),
     )
 )
+_GUESS = "Did you mean: "
 _RAISES = re.compile(r"^[\w.]*(?:Error|Exception): ")
 _MOST_ADVICE, _SHORTEST = 2, 12
 _MOST_PACKAGES = 2
@@ -79,6 +80,12 @@ _CALLED = re.compile(
     r"TypeError: (?:(?P<trl>(?:SFT|[A-Z]*PO|RLOO|GKD|Reward)(?:Trainer|Config))|(?P<peft>(?:Lora|Peft)\w+)|(?P<accelerate>Accelerator)"
     r"|(?P<transformers>Trainer|Seq2Seq\w+|TrainingArguments|seed_worker|\w+(?:ForCausalLM|ForConditionalGeneration)|PreTrained\w+)"
     r"|(?P<diffusers>UNet2D\w+|Autoencoder\w+|StableDiffusion\w+))[.(]\S*?\)? (?:got|takes|missing)"
+)
+# Its Trainer is not that of transformers.
+_LIGHTNING = re.compile(r"-packages/(?:pytorch_)?lightning/")
+# Python guesses another name that there is; where a version lacks the name, the guess means something else.
+_GUESSED = re.compile(
+    r"'\w*(?:Config|Arguments|Trainer|Model|Module|Processor|Tokenizer)\w*' object has no attribute|cannot import name|module '[\w.]+' has no attribute"
 )
 # What these raise is mostly about what they were given: the caller tells more.
 _TOOLS = frozenset(
@@ -220,7 +227,7 @@ def told_by(one: Raised) -> Told:
     values: dict[str, str] = {}
     sentences: list[str] = []
     advised = advice(message)
-    if advised:
+    if advised and not (advised.startswith(_GUESS) and _GUESSED.search(message)):
         sentences.append("advice")
         values["advice"] = advised
     api = api_of(one.lines[0].text, one.source)
@@ -277,7 +284,7 @@ def _parties(one: Raised) -> list[str]:
     packages = packages_of(one.frames)
     called = _CALLED.search(one.lines[0].text)
     owner = None if called is None else called.lastgroup
-    if owner is None or owner in packages[:1]:
+    if owner is None or owner in packages[:1] or _LIGHTNING.search(one.frames):
         return packages
     return [owner, *packages][:_MOST_PACKAGES]
 
