@@ -276,3 +276,59 @@ def test_a_line_that_nobody_knows_asks_only_for_logs_that_there_are() -> None:
 def test_what_is_warned_of_above_is_told_too(log: str, told: str) -> None:
     verdict = _of(log)
     assert told in verdict.what["en"] + verdict.remedy["en"]
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (
+            "AssertionError: Torch not compiled with CUDA enabled\n"
+            "[ERROR] 2026-03-20-10:00:00 (PID:7, Device:0, RankID:0) ERR99999 UNKNOWN application exception\n",
+            "a machine with NPUs",
+        ),
+        (
+            "INFO worker.py:133] Sleep mode freed 0.00 GiB memory, 60.15 GiB memory is still in use.\n"
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+            "sleep mode freed nothing",
+        ),
+        (
+            "ray.exceptions.RayTaskError: ray::Actor.run() (pid=3)\nRuntimeError: CUDA error: invalid device ordinal\n",
+            "Under Ray a worker sees",
+        ),
+        (
+            "(autoscaler +1s) Error: No available node types can fulfill resource request "
+            "{'node:10.6.1.2': 0.001, 'GPU': 1.0}. Add suitable node types.\n",
+            "Compare 10.6.1.2 with",
+        ),
+        (
+            "(raylet) [2026-04-02 15:02:00,117 E 13 13] (raylet) node_manager.cc:3069: 1 Workers (tasks / actors) "
+            "killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: 35, IP: 10.9.1.7)\n",
+            "RAY_memory_usage_threshold",
+        ),
+        (
+            "RuntimeError: call aclnnCast failed, detail:EZ1001: [PID: 4] 2026-01-01-10:00:00.000.000 "
+            "self not implemented for DT_BFLOAT16, should be in dtype support list [DT_FLOAT,DT_FLOAT16].\n",
+            "have no bfloat16",
+        ),
+        (
+            "RuntimeError: call aclnnRepeat failed, detail:EZ1001: [PID: 4] 2026-01-01-10:00:00.000.000 "
+            "self not implemented for DT_DOUBLE, should be in dtype support list [DT_FLOAT,DT_FLOAT16].\n",
+            "do not have float64",
+        ),
+        (
+            "ERROR: Cannot install vllm-ascend==0.11.0 and vllm==0.11.0 because these package versions have "
+            "conflicting dependencies.\n",
+            "vllm first, then vllm-ascend",
+        ),
+        (
+            "[WARNING] ME(1:2,MainProcess):2026-10-12-09:19:19.764.384 [mindspore/run_check/_check_version.py:357] "
+            "MindSpore version 2.4.1 and Ascend AI software package (Ascend Data Center Solution)version 7.1 does not "
+            "match, the version of software package expect one of ['7.5'].\n"
+            "RuntimeError: Ascend kernel runtime initialization failed.\n",
+            "2.4.1 and the CANN that is installed (7.1)",
+        ),
+    ],
+)
+def test_what_stands_around_it_on_npus_and_under_ray(log: str, said: str) -> None:
+    verdict = _of(log)
+    assert said in verdict.what["en"] + verdict.remedy["en"]
