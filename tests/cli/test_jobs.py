@@ -76,6 +76,15 @@ def test_show_says_why_a_job_failed(jumar: Jumar) -> None:
         assert words in shown
 
 
+def test_show_says_when_a_job_with_a_short_limit_is_asked_to_save(jumar: Jumar) -> None:
+    job = jumar("run", "--time-limit", "60s", "--", "sh", "-c", "exit 75").stdout.strip()
+    ended(jumar, job)
+    shown = jumar("show", job).stdout
+    assert "30s; at its time limit it is asked 20 s before" in shown
+    assert "1: ended before its limit" in shown
+    assert "one segment only" in shown
+
+
 def test_show_says_why_a_job_waits(jumar: Jumar, held: str) -> None:
     job = submit(jumar, "true", name="patient")
     record = show(jumar, "patient")

@@ -128,7 +128,7 @@ def test_a_card_that_somebody_uses_is_not_given_out(shared: Bench) -> None:
     third = bench.submit(device="npu:3")
     cause, text = waits(bench, third)
     assert cause == "cards"
-    assert "1 of them is used by processes that belong to no job (bob)" in text
+    assert "1 of the machine's cards is used by processes that belong to no job (bob)" in text
     bench.wait(second, S.RUNNING)
     # Gone: nobody but the look has to say so. On a card of a job, others change nothing.
     engine.processes = (replace(NPUS[1], processes=(STRANGER,)),)

@@ -120,7 +120,7 @@ def test_a_card_on_hold_is_given_to_nobody_also_after_a_restart(running: Running
     job = running.submit(device="sim:1")
     waiting = running.site.service.get(job.id).waiting
     assert waiting is not None
-    assert "1 of them is on hold" in waiting.text
+    assert "1 of the machine's cards is on hold" in waiting.text
     kept = Roster({}, lambda: None, placing=None)
     Holds(running.home / "holds.json", kept, ())
     assert [card.id for _, card in kept.holds] == [0]

@@ -13,6 +13,7 @@ import pytest
 from tests.server.conftest import Running
 
 from jumar.client import Client
+from jumar.spec.causes import Cause
 from jumar.spec.records import JobRecord
 from jumar.spec.states import AttemptState
 
@@ -24,12 +25,12 @@ ModuleNotFoundError: No module named 'einops<b>'
 """
 
 
-def failed(shared: Running, log: str) -> JobRecord:
+def failed(shared: Running, log: str, **seen: Any) -> JobRecord:
     job = shared.running_job("ann", name=f"j-{secrets.token_hex(4)}")
     logs = shared.home / "jobs" / job.id / "logs/node0"
     logs.mkdir(parents=True, exist_ok=True)
     (logs / "rank0.log").write_text(log)
-    return shared.finish(job.id, AttemptState.FAILED, exit_code=1)
+    return shared.finish(job.id, AttemptState.FAILED, **(seen or {"exit_code": 1}))
 
 
 def test_the_client_and_the_page_tell_it(shared: Running) -> None:
@@ -58,6 +59,32 @@ def test_the_page_says_where_to_look_if_the_fault_is_elsewhere(shared: Running) 
     assert "Look next" in page
     assert "Remedy" not in page
     assert "接下来查看" in shared.ask("GET", f"/jobs/{job.id}?lang=zh").text
+
+
+@pytest.mark.parametrize(
+    ("cause", "values", "found", "what"),
+    [
+        (Cause.SIGNAL, {"signal": "SIGSEGV"}, "crash", "The command was killed by SIGSEGV."),
+        (Cause.SIGNAL, {"signal": "SIGKILL", "rank": 1}, "killed", "Rank 1 was killed by SIGKILL."),
+        (Cause.EXIT_CODE, {"code": 3}, None, "The command exited with code 3. Nothing that"),
+        (Cause.NO_PROGRESS, {"segments": 2}, "no-progress", "2 segments in a row left no new"),
+    ],
+)
+def test_what_the_platform_saw_is_told_where_logs_say_nothing(
+    shared: Running, cause: Cause, values: dict[str, Any], found: str | None, what: str
+) -> None:
+    job = failed(shared, "step 1\n", cause=cause, values=values)
+    with Client(shared.url, shared.token("ann")) as client:
+        verdict = client.why(job.name)
+    assert verdict.cause == found
+    assert verdict.what["en"].startswith(what)
+    assert verdict.remedy["zh"]
+
+
+def test_logs_say_more_than_an_exit_code(shared: Running) -> None:
+    job = failed(shared, LOG, cause=Cause.EXIT_CODE, values={"code": 1})
+    with Client(shared.url, shared.token("ann")) as client:
+        assert client.why(job.name).cause == "module-missing"
 
 
 def test_many_who_ask_at_once_hold_up_no_other_page(

@@ -102,6 +102,13 @@ def test_chains(tmp_path: Path) -> None:
     assert why(tmp_path, rank0=key + during + own).place == "/u/train.py:9"
 
 
+@pytest.mark.parametrize("name", ["E", "OOM", "__main__.E"])
+def test_an_exception_may_have_any_name(tmp_path: Path, name: str) -> None:
+    verdict = why(tmp_path, rank0=f"step 1\n{TRACEBACK.format(line=9)}{name}: boom 3\nbye\n")
+    assert (verdict.cause, verdict.place) == ("python-error", "/u/train.py:9")
+    assert verdict.evidence[0].text == f"{name}: boom 3"
+
+
 MIXED = """\
 (Actor pid=7, ip=10.0.0.7) (Worker_TP0 pid=4) ERROR 01-16 11:51:23 [executor.py:671] Traceback (most recent call last):
 (Actor pid=7, ip=10.0.0.7) (Worker_TP1 pid=5) ERROR 01-16 11:51:23 [executor.py:671] Traceback (most recent call last):

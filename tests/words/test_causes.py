@@ -18,7 +18,9 @@ from jumar.words.reasons import (
     LANGUAGES,
     catalogue,
     cause_sentence,
+    ended_name,
     reason,
+    retry_sentence,
     state_name,
     templates,
     waiting_sentence,
@@ -58,7 +60,7 @@ def test_the_tables_hold_every_cause() -> None:
         assert set(catalogue(spoken)["state"]) == {*JobState, *AttemptState}
 
 
-@pytest.mark.parametrize("section", ["who", "note", "cards", "state"])
+@pytest.mark.parametrize("section", ["who", "note", "cards", "state", "remedy"])
 def test_the_languages_have_the_same_phrases(section: str) -> None:
     english, chinese = (catalogue(spoken)[section] for spoken in ("en", "zh"))
     assert set(english) == set(chinese)
@@ -218,3 +220,13 @@ def test_the_reference_in_chinese_has_the_sentences_of_the_catalogue() -> None:
             for sentence in templates("zh", "cause", cause, form).values()
         }
         assert shown.removeprefix(row).removesuffix(" |") in said
+
+
+def test_who_asks_for_a_segment_that_is_not_there_reached_no_limit() -> None:
+    again = Cause.RUN_AGAIN
+    assert ended_name(AttemptState.TIMED_OUT, again, "en") == "ended before its limit"
+    assert ended_name(AttemptState.TIMED_OUT, Cause.TIME_LIMIT, "en") == "timed out"
+    assert "one segment only" in str(cause_sentence(Cause.SEGMENTS_USED, {"segments": 1}, "en"))
+    assert "number 2" in str(cause_sentence(Cause.SEGMENTS_USED, {"segments": 2}, "en"))
+    said = retry_sentence(1, AttemptState.TIMED_OUT, "saved", "zh", cause=again)
+    assert said == "第 1 次运行提前结束：saved；下一段将接着运行"

@@ -25,6 +25,7 @@ from jumar.spec.records import AttemptRecord, JobRecord
 from jumar.spec.states import JobState
 from jumar.words.reasons import (
     catalogue,
+    ended_name,
     reason,
     recovery_sentence,
     state_name,
@@ -120,7 +121,9 @@ def _facts(job: JobRecord, goes_at: float | None) -> list[tuple[str, str]]:
     found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)
     found.extend(("note", note) for note in job.notes)
     found.extend(
-        (name, _value(name, value)) for name, value in job.spec.items() if _worth(name, value)
+        (name, _grace(job) if name == "grace" else _value(name, value))
+        for name, value in job.spec.items()
+        if _worth(name, value)
     )
     found.append(("directory", job.directory))
     if goes_at is not None:
@@ -158,9 +161,21 @@ def _value(name: str, value: object) -> str:
     return value_name(name, str(value), language())
 
 
+def _grace(job: JobRecord) -> str:
+    """With a short limit a job is asked to save later than its grace before the end."""
+    from jumar.spec.duration import parse_duration
+
+    given, limit = job.spec["grace"], job.spec.get("time_limit")
+    grace_s = float(str(parse_duration(given)))
+    asked_s = grace_s if limit is None else float(str(parse_duration(limit))) / 3
+    if asked_s >= grace_s:
+        return _value("grace", given)
+    return told(language(), "grace", grace=given, seconds=f"{asked_s:.3g}")
+
+
 def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
     spoken = language()
-    words = [f"{attempt.number}: {state_name(attempt.state, spoken)}"]
+    words = [f"{attempt.number}: {ended_name(attempt.state, attempt.cause, spoken)}"]
     if job.spec.get("segments", 1) != 1:
         words.append(told(spoken, "segment", number=attempt.segment))
     if attempt.started_at is not None:

@@ -6,6 +6,7 @@ from threading import BoundedSemaphore, Lock
 
 from jumar.engine.files import JobFiles
 from jumar.errors import NotFound, Unavailable
+from jumar.jobs.known_ends import believes_logs, platform_cause, with_known_end
 from jumar.latest import Latest
 from jumar.spec.records import JobFile, JobRecord
 from jumar.spec.verdicts import Verdict
@@ -77,8 +78,8 @@ class Diagnoses:
         if not self._places.acquire(timeout=patience_s):
             raise Unavailable("too many logs are being read now", hint="try again later")
         try:
-            platform = job.cause if last is None else last.cause
-            verdict = judge_apart(sources, platform=platform)
+            platform = platform_cause(job) if believes_logs(job) else None
+            verdict = with_known_end(job, judge_apart(sources, platform=platform))
         except OSError as error:
             # No room for its files, or for one more process: nothing that is so of the job.
             why = error.strerror or str(error)

@@ -148,7 +148,8 @@ def _end_job(
     if after is JobState.QUEUED:
         if last.whose in FAULTS:
             changes["avoids"] = cards_json(last.cards)
-        reason = retry_sentence(row.attempt, seen.state, why["reason"] or "", "en")
+        said = why["reason"] or ""
+        reason = retry_sentence(row.attempt, seen.state, said, "en", cause=last.cause)
         again = because(
             Cause(last.cause) if last.cause else None, {**last.values, ENDED: seen.state}, reason
         )

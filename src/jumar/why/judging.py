@@ -12,14 +12,17 @@ from jumar.why.knowledge import (
     ERROR_LINE,
     EXTENSION_BUILD,
     PEER_LATE,
+    PYTHON_ERROR,
     Cause,
     Level,
     by_platform,
+    causes,
 )
 from jumar.why.line import last_resort, read_closer
 from jumar.why.naming import name_what_it_is_about
-from jumar.why.reading import lines_of
+from jumar.why.reading import Line, lines_of
 from jumar.why.signs import Logs, Sign, Source, opened, read_log, year_of
+from jumar.why.symbols import LONGEST_ERROR, cut
 
 _TAIL = 16 * 1024
 """How much of a log's end is read for forms where nothing else is known."""
@@ -40,6 +43,10 @@ _SETUP_FAILED = re.compile(
 )
 _BELOW = 4096
 """How far below a build's first complaint its compiler may still speak."""
+_FRAME = re.compile(r'  File "([^"]+)", line (\d+)')
+_FRAME_LINES = 8
+"""A frame, its source and the marks below that."""
+_ANY_NAME = re.compile(r"(?:[A-Za-z_]\w*\.){0,8}[A-Za-z_]\w{0,60}(?:: .*)?")
 _LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (\d+)")
 
 
@@ -140,9 +147,31 @@ def _last_resort(logs: Sequence[Source]) -> Sign | None:
             text = os.pread(fd, _TAIL, start)
         cut = text.find(b"\n") + 1 if start else 0
         lines = lines_of(start + cut, text[cut:], year_of(status.st_mtime))
-        event = None if b"\0" in text else last_resort(lines)
+        event = None if b"\0" in text else _raised_by_name(lines) or last_resort(lines)
         if event is not None:
             return Sign(event, source, status.st_mtime, is_survived=False)
+    return None
+
+
+def _raised_by_name(lines: Sequence[Line]) -> Event | None:
+    """What a traceback ends with, where its class has no name that classes mostly have: `E`, `OOM`."""
+    for index in range(len(lines) - 1, 0, -1):
+        text = lines[index].text
+        place = _place_above(lines, index) if _ANY_NAME.fullmatch(text) else None
+        if place is not None:
+            said = {"error": cut(text.strip(), LONGEST_ERROR), "place": place}
+            return Event(causes()[PYTHON_ERROR], lines[index], lines[index].at, said)
+    return None
+
+
+def _place_above(lines: Sequence[Line], index: int) -> str | None:
+    """Where the frame right above a line is; None where there is none."""
+    for line in reversed(lines[max(index - _FRAME_LINES, 0) : index]):
+        frame = _FRAME.match(line.text)
+        if frame is not None:
+            return f"{frame[1]}:{frame[2]}"
+        if not line.text.startswith("    "):
+            return None
     return None
 
 

@@ -102,9 +102,18 @@ def _site_in_words(cause: str, values: Values, language: str) -> Values:
     return {**values, "error": ",".join(filter(None, (known[code], rest)))}
 
 
-def retry_sentence(number: int, ended: str, reason: str, language: str) -> str:
+def ended_name(state: str, cause: str | None, language: str) -> str:
+    """The state of an attempt, as people call it: one that saved and asked for the next segment was cut by no limit."""
+    if cause == Cause.RUN_AGAIN:
+        return phrase(language, "note", "left-early")
+    return state_name(state, language)
+
+
+def retry_sentence(
+    number: int, ended: str, reason: str, language: str, *, cause: str | None = None
+) -> str:
     """That an attempt ended so, and another one will follow."""
-    name = state_name(ended, language)
+    name = ended_name(ended, cause, language)
     note = _FOLLOWED_BY.get(ended, "again")
     return phrase(language, "note", note, number=number, state=name, reason=reason)
 
@@ -115,7 +124,8 @@ def reason(record: JobSummary | AttemptRecord, language: str) -> str | None:
     if said is None:
         return record.reason
     if isinstance(record, JobSummary) and ENDED in record.values:
-        return retry_sentence(record.attempt, str(record.values[ENDED]), said, language)
+        ended = str(record.values[ENDED])
+        return retry_sentence(record.attempt, ended, said, language, cause=record.cause)
     return said
 
 
