@@ -203,10 +203,20 @@ def test_row_74_how_many_epochs_fit_into_one_limit(jumar: Jumar, tmp_path: Path)
     loop = "for n in range(400): print(f'epoch {n + 1}/400', flush=True); time.sleep(0.1)"
     write(tmp_path, {"code/test.py": f"import time\n{loop}\n"})
     words = ("run", "--name", "pace", "--measure", "--time-limit", "6s", "--code", "code", "--json")
-    told = json.loads(jumar(*words, "--", "python", "test.py").stdout)
+    done = jumar(*words, "--", "python", "test.py")
+    told = json.loads(done.stdout)
+    assert "it saved no checkpoint" in done.stderr
+    shown = json.loads(jumar("show", "pace", "--json").stdout)
+    assert (shown["state"], shown["cause"]) == ("succeeded", "measured")
     fit = len(jumar("logs", "pace").stdout.splitlines())
     assert (told["unit"], told["fit"], told["total"]) == ("epochs", fit, 400)
     assert told["segments"] == -(-400 // fit)
+    # A log that counts nothing: what the platform was told.
+    tell = "import json, os, time; os.makedirs('steps', exist_ok=True); "
+    tell += "open('steps/attempt-1.json', 'w').write(json.dumps({'counter': 'x', 'step': 25}))"
+    write(tmp_path, {"code/test.py": f"import os; os.chdir(os.environ['JUMAR_JOB_DIR'])\n{tell}\n"})
+    told = json.loads(jumar(*words, "--", "python", "test.py", "--max_steps", "100").stdout)
+    assert (told["unit"], told["fit"], told["total"]) == ("steps", 25, 100)
     refused = jumar("run", "--measure", "--", "python", "test.py", rc=2)
     assert "hint: for example: jumar run --measure --time-limit 1h" in refused.stderr
 

@@ -75,7 +75,14 @@ def test_a_job_goes_through_the_form_unchanged(values: dict[str, object]) -> Non
 
 def test_every_field_of_a_job_has_its_place_in_the_form() -> None:
     shown = {field.name for section in job_form.sections() for field in section.fields}
-    assert set(JobSpec.model_fields) - shown <= {"device", "code", "launch", "resume", "slurm"}
+    assert set(JobSpec.model_fields) - shown <= {
+        "device",
+        "code",
+        "launch",
+        "resume",
+        "measure",
+        "slurm",
+    }
 
 
 @pytest.mark.parametrize(

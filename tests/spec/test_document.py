@@ -42,6 +42,7 @@ memory: 16G
 retries: 2
 fault_retries: 2
 resume: off
+measure: true
 slurm: {partition: npu, extra: [--exclude=node7]}
 """
 

@@ -165,3 +165,11 @@ def test_bars_that_begin_anew_are_not_taken_for_the_whole_training() -> None:
     # Two that rise: which of them is the training?
     two = [bar(step / 10, step, total) for total in (40, 50) for step in range(10)]
     assert pace_of(two, "python train.py", asked_at=20.0) is None
+
+
+def test_what_was_reported_counts_where_the_log_does_not() -> None:
+    log = [(1.0, "{'loss': 0.5}"), (2.0, "{'loss': 0.4}")]
+    pace = pace_of(log, "python a.py --max_steps 100", asked_at=3.0, reported=30)
+    assert pace is not None
+    assert (pace.unit, pace.done, pace.total, pace.segments) == ("steps", 30, 100, 4)
+    assert pace_of(log, "python a.py", asked_at=3.0) is None

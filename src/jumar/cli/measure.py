@@ -1,13 +1,16 @@
 """`jumar run --measure`: one segment of a training, and how many of them all of it needs."""
 
 import shlex
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from jumar.cli.output import clock, local, note, print_json, say
 from jumar.client import Client, LogChunk
-from jumar.errors import BadInput
+from jumar.errors import BadInput, JumarError
 from jumar.spec.records import JobRecord
+from jumar.spec.recovery import ADVANCE_BYTES, ADVANCE_FILE, read_advance
 from jumar.spec.states import JobState
 from jumar.track.pace import pace_of
 
@@ -19,7 +22,7 @@ def prepared(values: dict[str, Any]) -> dict[str, Any]:
             "--measure needs a time limit: how much of the training fits into it is what it says",
             hint="for example: jumar run --measure --time-limit 1h -- python train.py",
         )
-    return {**values, "segments": 1}
+    return {**values, "segments": 1, "measure": True}
 
 
 def measure(client: Client, job_id: str, *, as_json: bool) -> int:
@@ -31,9 +34,15 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
         return 1
     command = ended.spec["command"]
     words = command if isinstance(command, str) else shlex.join(command)
-    is_cut = ended.state is JobState.TIMED_OUT
+    last = ended.attempts[-1] if ended.attempts else None
+    is_cut = JobState.TIMED_OUT in (ended.state, None if last is None else last.state)
     asked_at = ended_here - _stopping_s(ended) if is_cut else None
     pace = pace_of(lines, words, asked_at=asked_at)
+    if pace is None:
+        pace = pace_of(lines, words, asked_at=asked_at, reported=_reported(client, ended))
+    if is_cut and last is not None and last.advanced is False:
+        note(local("it saved no checkpoint, so each segment would begin anew"))
+        note("hint: save in $JUMAR_CKPT_DIR, or give it a longer time limit")
     if pace is None:
         note(local("the log counts neither epochs nor steps, so nothing can be said"))
         note("hint: print lines such as: epoch 3/90")
@@ -80,6 +89,19 @@ def _followed(client: Client, job_id: str) -> tuple[list[tuple[float, str]], flo
     if rest:
         lines.append((now, rest))
     return lines, now
+
+
+def _reported(client: Client, ended: JobRecord) -> int:
+    """How many steps its libraries told the platform; 0 where they told none."""
+    path = ADVANCE_FILE.format(number=ended.attempt)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            client.fetch(ended.id, path, Path(folder))
+            found = next(Path(folder).rglob(Path(path).name), None)
+            told = read_advance(b"" if found is None else found.read_bytes()[:ADVANCE_BYTES])
+        except (JumarError, OSError):
+            return 0
+    return told.made if told.counter is None else told.step
 
 
 def _stopping_s(ended: JobRecord) -> float:

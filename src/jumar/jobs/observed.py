@@ -9,6 +9,7 @@
 | in any way | a user | is stopped, whatever else was asked |
 | with anything else | nobody | is tried again where that was not the script's fault (`whose`), or has retries |
 
+A job that only measures (`measure`) has succeeded where its one segment was cut.
 Two segments in a row without a new checkpoint end the job: it would go on for ever."""
 
 import logging
@@ -181,6 +182,8 @@ def _after_segment(
         return JobState.FAILED, because(Cause.NO_PROGRESS, {"segments": stale})
     if after is JobState.QUEUED:
         changes["segment"] = row.segment + 1
+    elif row.spec.measure and row.spec.segments == 1:
+        return JobState.SUCCEEDED, because(Cause.MEASURED, {})
     elif row.segment > 1 or seen.cause == Cause.RUN_AGAIN:
         return after, because(Cause.SEGMENTS_USED, {"segments": row.segment})
     return after, why

@@ -65,6 +65,7 @@ class Cause(StrEnum):
     SWEEP = "sweep"
     SEGMENTS_USED = "segments-used"
     NO_PROGRESS = "no-progress"
+    MEASURED = "measured"
     # It was lost.
     SUPERVISOR_KILLED = "supervisor-killed"
     KEEPER_KILLED = "keeper-killed"
@@ -152,6 +153,7 @@ FORMS: Mapping[Cause, tuple[Form, ...]] = {
     Cause.SWEEP: ((),),
     Cause.SEGMENTS_USED: (("segments",),),
     Cause.NO_PROGRESS: (("segments",),),
+    Cause.MEASURED: ((),),
     Cause.SUPERVISOR_KILLED: ((),),
     Cause.KEEPER_KILLED: ((),),
     Cause.LAUNCHER_KILLED: ((),),

@@ -151,6 +151,10 @@ class JobSpec(Strict):
         description="let transformers' Trainer, Lightning and torch.save save and go on by themselves; "
         "off: leave the script's libraries as they are",
     )
+    measure: bool = Field(
+        default=False,
+        description="one segment, run to see how much of the training fits into it: cut by its limit, it has succeeded",
+    )
     slurm: SlurmOptions | None = Field(
         default=None, description="options for Slurm, where that runs the job"
     )

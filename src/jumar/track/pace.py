@@ -57,13 +57,21 @@ class _Count:
 
 
 def pace_of(
-    lines: Sequence[tuple[float, str]], command: str, *, asked_at: float | None
+    lines: Sequence[tuple[float, str]],
+    command: str,
+    *,
+    asked_at: float | None,
+    reported: int = 0,
 ) -> Pace | None:
     """The pace of a training that began at its beginning, by its lines and when each came; None where its log counts
-    nothing. `asked_at`: when it was asked to end; None if it came to its end."""
+    nothing. `asked_at`: when it was asked to end; None if it came to its end. `reported`: how many steps it told the platform,
+    which counts where its log does not."""
     found = [pace for unit in _UNITS if (pace := _counted(unit, lines, command, asked_at))]
     if all(pace.done <= 1 for pace in found):
         found += [pace for pace in (_by_bar(lines, asked_at),) if pace]
+    if not found and reported:
+        whole = [int(match[1]) for match in _WHOLE["steps"].finditer(command)]
+        found = [Pace("steps", reported, whole[-1] if whole else None, float(reported))]
     # One epoch alone was most likely cut: steps tell more.
     return next((pace for pace in found if pace.done > 1), found[-1] if found else None)
 
