@@ -180,8 +180,10 @@ def test_a_file_of_one_name_has_versions(samples: Path, tmp_path: Path) -> None:
     first, second = ((samples / "files" / name).read_bytes() for name in ("new.pt", "arrays.npz"))
     place = Place(str(cache), str(folder))
     versions = Versions(place)
-    file.write_bytes(first)
-    assert versions.keep(60) == [], "it may still be written to"
+    with file.open("wb") as writing:
+        writing.write(first)
+        writing.flush()
+        assert versions.keep(60) == [], "it may still be written to"
     assert Versions(place._replace(since=time.time() + 60)).keep(0) == [], "it is not the job's"
     (kept,) = versions.keep(0)
     assert versions.keep(0) == Versions(place).keep(0) == [], "it is kept already"

@@ -105,19 +105,19 @@ def test_no_version_is_made_of_what_a_link_leads_to(
         folder.mkdir(parents=True)
         (folder / "last.pth").write_bytes(_WHOLE)
     versions = Versions(Place(str(saved), str(kept)))
-    really = search.judge
+    really = search.parts
 
-    def swap(path: str) -> search.Verdict:
+    def swap(path: str) -> frozenset[str] | None:
         (saved / "sub").rename(tmp_path / "was")
         (saved / "sub").symlink_to(away)
         return really(path)
 
     os.utime(away / "last.pth", (1, 1))
     os.utime(saved / "sub/last.pth", (1, 1))
-    monkeypatch.setattr(search, "judge", swap)
+    monkeypatch.setattr(search, "parts", swap)
     assert versions.keep(0.0) == []
     # Now all of it is seen through the link, and one file follows the other.
-    monkeypatch.setattr(search, "judge", really)
+    monkeypatch.setattr(search, "parts", really)
 
     def through_the_link(_: str) -> list[str]:
         return [str(saved / "sub/last.pth")]

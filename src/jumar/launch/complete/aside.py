@@ -18,18 +18,21 @@ class SetAside(NamedTuple):
     why: str
 
 
-def set_aside_torn(folder: str) -> List[SetAside]:
+def set_aside_torn(
+    folder: str, since: float = 0.0, until: Optional[float] = None
+) -> List[SetAside]:
     """Move torn checkpoints into `.torn`; files that name the newest checkpoint then name the newest complete one. Only while no rank writes.
 
-    Those of the time before are removed once there is a complete one."""
-    found = search.survey(folder)
+    Those of the time before are removed once there is a complete one. What has not changed `since` then is left alone;
+    `until`: as with `search.survey`."""
+    found = search.survey(folder, until)
     if any(one.verdict.state == COMPLETE for one in found):
         import shutil
 
         shutil.rmtree(os.path.join(folder, TORN_FOLDER), ignore_errors=True)
     moved: List[SetAside] = []
     for one in found:
-        if one.verdict.state != TORN:
+        if one.verdict.state != TORN or one.changed_ns / 1e9 < since:
             continue
         now = _moved(folder, one.path)
         moved.append(SetAside(one.path, now, one.verdict.why))

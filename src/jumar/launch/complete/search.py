@@ -36,6 +36,12 @@ def judge(path: str) -> Verdict:
     return _judged(path)[0]
 
 
+def parts(path: str) -> Optional[FrozenSet[str]]:
+    """Those of a complete one that others can be compared by, which may be none; None where it is not complete."""
+    verdict, names = _judged(path)
+    return names if verdict.state == COMPLETE else None
+
+
 def is_torn(path: str, whole: str) -> bool:
     """Whether it is, also by what a complete one of the same name has."""
     verdict, names = _judged(path)

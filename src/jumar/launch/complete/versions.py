@@ -7,21 +7,27 @@ makes a new file each time, else they are copied. Checkpoints that have numbers 
 already, and are left alone."""
 
 import errno
-import fcntl
 import os
-import stat
 import time
-from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import beneath, search
+from . import beneath, copies, search
+from .copies import State
 from .verdict import COMPLETE, is_number
 
 _KEPT = 2
-_SHARE_BLOCKS = 0x40049409
-"""FICLONE of linux/fs.h."""
-_BLOCK = 8 << 20
-_LOOK_EVERY_S = 2.0
-_MOST_SHARE_OF_TIME = 0.02
+_STILL_S = 2.0
+"""What has not changed for so long is kept even if its writer still has it open."""
+_QUIET_S = 0.3
+"""The same where nobody can tell whether somebody has it open to write."""
+_TICK_S = 0.02
+"""Clocks of file systems go in steps: of what is younger a second change may leave no trace."""
+_LOOK_EVERY_S = 0.5
+_LOOK_SOON_S = 0.1
+"""While a file is written to: its next save may overwrite what is complete then."""
+_MOST_OF_TIME_TO_LOOK = 0.02
+_MOST_OF_TIME_TO_KEEP = 0.05
+"""Of one file: also one that is large, and written all the time, leaves the disk to the job."""
 
 
 class Place(NamedTuple):
@@ -33,12 +39,6 @@ class Place(NamedTuple):
     """Only what has changed since then: in a folder that others use too, the rest is not the job's."""
 
 
-class _State(NamedTuple):
-    inode: int
-    size: int
-    changed_ns: int
-
-
 class Versions:
     """Of the files in one place; safe while ranks write: a file that changes meanwhile is not kept."""
 
@@ -46,27 +46,68 @@ class Versions:
         self._place = place
         self._source = os.path.realpath(place.source)
         self._root = place.store
-        self._looked_at: Dict[str, _State] = {}
-        self._seen: Dict[str, _State] = {}
+        self._looked_at: Dict[str, State] = {}
+        self._seen: Dict[str, Tuple[State, float]] = {}
         self._inodes: Dict[str, int] = {}
+        self._parts: Dict[str, FrozenSet[str]] = {}
+        """What the versions consist of, as far as that was looked at."""
+        self._due: Dict[str, float] = {}
+        self.is_unsettled = False
+        """Whether something is being written that is to be looked at again soon."""
+        self.kept_s = 0.0
+        """How long reading and copying took in the last look."""
 
-    def keep(self, still_s: float = 2.0) -> List[str]:
-        """Keep what is complete, has not changed for `still_s` and is not yet kept; the new versions."""
+    def keep(self, still_s: float = _STILL_S) -> List[str]:
+        """Keep what is complete, is no longer written to and is not yet kept; the new versions. `still_s`: for how
+        long a file that somebody has open to write must not have changed."""
+        self.is_unsettled, self.kept_s = False, 0.0
         made: List[str] = []
+        trouble: Optional[OSError] = None
         for name, path in self._alone():
-            state = _state(path)
+            state = copies.state(path)
             if state is None or self._looked_at.get(name) == state:
                 continue
-            changed, now = state.changed_ns / 1e9, time.time()
-            # By a time that is yet to come, since the clock was set back, nothing can be told: by two looks then.
-            is_seen_again = changed > now and self._seen.get(name) == state
-            self._seen[name] = state
-            if changed < self._place.since or (now - changed < still_s and not is_seen_again):
+            if state.changed_ns / 1e9 < self._place.since or not self._is_due(name, still_s):
                 continue
-            kept = self._keep(name, path, state)
-            self._looked_at[name] = state
-            made += [] if kept is None else [kept]
+            if not self._is_still(name, path, state, still_s):
+                self.is_unsettled = True
+                continue
+            began = time.monotonic()
+            try:
+                kept = self._keep(name, path, state)
+                self._looked_at[name] = state
+                made += [] if kept is None else [kept]
+            except OSError as error:
+                # The others may be smaller.
+                trouble = error
+            took_s = time.monotonic() - began
+            self._due[name] = began + took_s / _MOST_OF_TIME_TO_KEEP
+            self.kept_s += took_s
+        if trouble is not None:
+            raise trouble
         return made
+
+    def _is_due(self, name: str, still_s: float) -> bool:
+        return still_s <= 0 or time.monotonic() >= self._due.get(name, 0.0)
+
+    def _is_still(self, name: str, path: str, state: State, still_s: float) -> bool:
+        """Whether its writer is done with it, as far as can be told."""
+        before, seen_at = self._seen.get(name, (None, 0.0))
+        if before != state:
+            seen_at = time.monotonic()
+            self._seen[name] = (state, seen_at)
+        quiet_s = time.time() - state.changed_ns / 1e9
+        if quiet_s >= still_s:
+            return True
+        if quiet_s < 0:
+            # By a time that is yet to come, since the clock was set back, nothing can be told: by two looks then.
+            if before != state:
+                return False
+            quiet_s = max(_TICK_S, time.monotonic() - seen_at)
+        if quiet_s < _TICK_S:
+            return False
+        is_open = copies.is_being_written(path, self._source)
+        return quiet_s >= min(_QUIET_S, still_s) if is_open is None else not is_open
 
     def restore(self, until: Optional[float] = None) -> List[str]:
         """Put the newest version of each file that is torn, or that is missing while nothing newer is there,
@@ -90,8 +131,8 @@ class Versions:
         os.makedirs(self._source, exist_ok=True)
         folder = beneath.make_folder(self._source, os.path.dirname(name))
         try:
-            with _taken(version, os.path.realpath(self._root)) as kept:
-                _copy(kept.fileno(), folder, os.path.basename(name))
+            with copies.taken(version, os.path.realpath(self._root)) as kept:
+                copies.copy(kept.fileno(), folder, os.path.basename(name))
         finally:
             os.close(folder)
 
@@ -129,66 +170,74 @@ class Versions:
             families.setdefault(search.family_of(name), []).append((name, path))
         return [members[0] for members in families.values() if len(members) == 1]
 
-    def _keep(self, name: str, path: str, state: _State) -> Optional[str]:
+    def _keep(self, name: str, path: str, state: State) -> Optional[str]:
         versions = self._kept().get(name, [])
         before, self._inodes[name] = self._inodes.get(name), state.inode
-        last = _state(versions[-1]) if versions else None
+        last = copies.state(versions[-1]) if versions else None
         if last is not None and (last.size, last.changed_ns) == (state.size, state.changed_ns):
             return None
-        if search.judge(path).state != COMPLETE or (last and search.is_torn(path, versions[-1])):
+        parts = search.parts(path)
+        if parts is None or (last is not None and self._parts_of(versions[-1]) - parts):
             return None
         to = os.path.join(self._root, str(self._next_number()), name)
         # One save may be the first into a file that is then written in place; two files are two saves.
         makes_new_ones = before is not None and before != state.inode
         if not self._taken_over(path, to, state, may_link=makes_new_ones):
-            _remove(to, self._root)
+            copies.remove(to, self._root)
             return None
+        self._parts[to] = parts
         for old in versions[: 1 - _KEPT]:
-            _remove(old, self._root)
+            copies.remove(old, self._root)
+            self._parts.pop(old, None)
         return to
 
-    def _taken_over(self, path: str, to: str, state: _State, *, may_link: bool) -> bool:
+    def _parts_of(self, version: str) -> FrozenSet[str]:
+        if version not in self._parts:
+            self._parts[version] = search.parts(version) or frozenset()
+        return self._parts[version]
+
+    def _taken_over(self, path: str, to: str, state: State, *, may_link: bool) -> bool:
         """Whether the version is there: not if the file is no longer, or never was, the one that was looked at."""
         try:
             os.makedirs(os.path.dirname(to), exist_ok=True)
-            with _taken(path, self._source) as source:
-                if _state_of(os.fstat(source.fileno())) != state:
+            with copies.taken(path, self._source) as source:
+                if copies.state_of(os.fstat(source.fileno())) != state:
                     return False
-                if may_link and _linked(source.fileno(), to):
+                if may_link and copies.linked(source.fileno(), to):
                     return True
-                return _copied(source.fileno(), to, state)
+                return copies.copied(source.fileno(), to, state)
         except OSError as error:
             # Replaced or removed by the job meanwhile.
             if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
                 return False
             # It is tried again and again: without room, not even an empty folder may be left each time.
-            _remove(to, self._root)
+            copies.remove(to, self._root)
             raise
 
     def _next_number(self) -> int:
         return max(self._numbers(), default=0) + 1
 
     def _numbers(self) -> List[int]:
-        return sorted(int(name) for name in _listed(self._root) if is_number(name))
+        return sorted(int(name) for name in copies.listed(self._root) if is_number(name))
 
     def _kept(self) -> Dict[str, List[str]]:
         """By name, the oldest first."""
         kept: Dict[str, List[str]] = {}
         for number in self._numbers():
             top = os.path.join(self._root, str(number))
-            for path in _files(top):
+            for path in copies.files(top):
                 if not os.path.basename(path).startswith("."):
                     kept.setdefault(os.path.relpath(path, top), []).append(path)
         return kept
 
     def _remove_leftovers(self) -> None:
         """Of copies that were being made when the one who made them was killed."""
-        for path in list(_files(self._root)):
+        for path in list(copies.files(self._root)):
             if os.path.basename(path).startswith("."):
-                _remove(path, self._root)
+                copies.remove(path, self._root)
         for folder, _, _ in os.walk(self._root, topdown=False):
             if folder != self._root:
-                _remove_empty(folder)
+                copies.remove_empty(folder)
 
 
 class VersionKeeper:
@@ -214,13 +263,13 @@ class VersionKeeper:
         self._thread.join(most_s)
 
     def _run(self) -> None:
-        took_s = self._look(0.0)
-        # In a folder with very many files, a look takes long.
-        while not self._done.wait(max(_LOOK_EVERY_S, took_s / _MOST_SHARE_OF_TIME)):
-            took_s = self._look(_LOOK_EVERY_S)
+        pause_s = self._look(0.0)
+        while not self._done.wait(pause_s):
+            pause_s = self._look(_STILL_S)
         self._look(0.0)
 
     def _look(self, still_s: float) -> float:
+        """Look at all; how long to wait until the next time."""
         began = time.monotonic()
         for versions in self._versions:
             try:
@@ -228,138 +277,8 @@ class VersionKeeper:
             except OSError as error:
                 # No room for a second one: the job goes on without, and whoever closes may tell.
                 self.trouble = error
-        return time.monotonic() - began
-
-
-def _state(path: str) -> Optional[_State]:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return _state_of(status)
-
-
-def _state_of(status: os.stat_result) -> Optional[_State]:
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return _State(status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _listed(folder: str) -> List[str]:
-    try:
-        return os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _files(folder: str) -> Iterator[str]:
-    for here, _, names in os.walk(folder):
-        for name in names:
-            yield os.path.join(here, name)
-
-
-def _aside(name: str) -> str:
-    return f".{name[:200]}.{os.urandom(4).hex()}"
-
-
-def _taken(path: str, top: str) -> BinaryIO:
-    """A plain file below a folder, open."""
-    return open(beneath.open_file(path, top), "rb")
-
-
-def _linked(source: int, to: str) -> bool:
-    """A second name for an open file; not where names cannot be shared."""
-    folder, name = os.path.split(to)
-    aside = os.path.join(folder, _aside(name))
-    try:
-        # Given a descriptor, Python has the kernel follow the link in /proc; that path is absolute.
-        os.link(f"/proc/self/fd/{source}", aside, src_dir_fd=source)
-    except OSError:
-        return False
-    os.replace(aside, to)
-    return True
-
-
-def _copied(source: int, to: str, state: _State) -> bool:
-    """A copy of an open file, if that is still in `state` when all is read."""
-    folder, name = os.path.split(to)
-    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return _copy(source, place, name, state)
-    finally:
-        os.close(place)
-
-
-def _copy(source: int, folder: int, name: str, state: Optional[_State] = None) -> bool:
-    """A copy with the same times, which appears in the open folder, whole; not if the source is no longer in
-    `state`."""
-    aside = _aside(name)
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(aside, flags, 0o600, dir_fd=folder), "wb") as target:
-            _fill(source, target, has_to_leave_room=state is not None)
-        if state is not None and _state_of(os.fstat(source)) != state:
-            os.unlink(aside, dir_fd=folder)
-            return False
-        os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        _unlink(aside, folder)
-        raise
-    return True
-
-
-def _fill(source: int, target: BinaryIO, *, has_to_leave_room: bool) -> None:
-    import shutil
-
-    if not _share(source, target.fileno()):
-        if has_to_leave_room:
-            _check_room(source, target.fileno())
-        with open(os.dup(source), "rb") as reading:
-            reading.seek(0)
-            shutil.copyfileobj(reading, target, _BLOCK)
-    target.flush()
-    os.fsync(target.fileno())
-    status = os.fstat(source)
-    os.fchmod(target.fileno(), stat.S_IMODE(status.st_mode) & 0o777)
-    os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _check_room(source: int, target: int) -> None:
-    """A version must not take the room that the job needs for its next save."""
-    room = os.statvfs(target)
-    if room.f_bavail * room.f_frsize < 2 * os.fstat(source).st_size:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _share(source: int, target: int) -> bool:
-    try:
-        fcntl.ioctl(target, _SHARE_BLOCKS, source)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            raise
-        return False
-    return True
-
-
-def _remove(path: str, root: str) -> None:
-    """The version, and the folders that it leaves empty."""
-    _unlink(path)
-    folder = os.path.dirname(path)
-    while folder != root and _remove_empty(folder):
-        folder = os.path.dirname(folder)
-
-
-def _remove_empty(folder: str) -> bool:
-    """Whether it was empty, and is gone; one that cannot be removed keeps no job from starting."""
-    try:
-        os.rmdir(folder)
-    except OSError:
-        return False
-    return True
-
-
-def _unlink(path: str, folder: Optional[int] = None) -> None:
-    try:
-        os.unlink(path, dir_fd=folder)
-    except FileNotFoundError:
-        return
+        looked_s = time.monotonic() - began - sum(one.kept_s for one in self._versions)
+        is_unsettled = any(one.is_unsettled for one in self._versions)
+        # In a folder with very many files, a look takes long.
+        pause_s = _LOOK_SOON_S if is_unsettled else _LOOK_EVERY_S
+        return max(pause_s, looked_s / _MOST_OF_TIME_TO_LOOK)

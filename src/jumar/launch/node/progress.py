@@ -55,8 +55,8 @@ class Progress:
             until = soon()
             back = [path for place in places for path in Versions(place).restore(until)]
             told = [f"a checkpoint was torn; its last complete version is back: {p}" for p in back]
-            ckpt = os.path.realpath(self._directory.path("ckpt"))
-            torn = set_aside_torn(ckpt) if self._is_given(ckpt) else []
+            until = soon()
+            torn = [one for p in places for one in set_aside_torn(p.source, p.since, until)]
             told += [f"a torn checkpoint was set aside: {one.now} ({one.why})" for one in torn]
         self._places = places
         if any(_below(place.source) for place in places):

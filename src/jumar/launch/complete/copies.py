@@ -1,0 +1,183 @@
+"""How a version of a file comes to be and goes: blocks are shared, a second name is given, or bytes are copied; it
+appears whole, and nothing is read or written through a link of the job's."""
+
+import errno
+import fcntl
+import os
+import signal
+import stat
+from typing import BinaryIO, Iterator, List, NamedTuple, Optional
+
+from . import beneath
+
+_SHARE_BLOCKS = 0x40049409
+"""FICLONE of linux/fs.h."""
+_BLOCK = 8 << 20
+
+
+class State(NamedTuple):
+    """By which a file that was written to is told from what it was."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+def state(path: str) -> Optional[State]:
+    """Of a plain file; None of anything else."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return state_of(status)
+
+
+def state_of(status: os.stat_result) -> Optional[State]:
+    """The same of what was asked already."""
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return State(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def listed(folder: str) -> List[str]:
+    """The names in it; none where it is not there."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def files(folder: str) -> Iterator[str]:
+    """All below it."""
+    for here, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.join(here, name)
+
+
+def _aside(name: str) -> str:
+    return f".{name[:200]}.{os.urandom(4).hex()}"
+
+
+def taken(path: str, top: str) -> BinaryIO:
+    """A plain file below a folder, open."""
+    return open(beneath.open_file(path, top), "rb")
+
+
+def is_being_written(path: str, top: str) -> Optional[bool]:
+    """Whether somebody has the file open to write; None where the kernel does not tell: on a file server, of a file
+    that is another user's."""
+    try:
+        with taken(path, top) as file:
+            return _is_open_to_write(file.fileno())
+    except OSError:
+        return None
+
+
+def _is_open_to_write(file: int) -> Optional[bool]:
+    # Who opens it in the moment that this lease is there waits for its end, and we are told so by a signal: by one that
+    # is ignored unless somebody wants it, as the usual one ends a process.
+    fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+    try:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        return True if error.errno == errno.EAGAIN else None
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
+
+
+def linked(source: int, to: str) -> bool:
+    """A second name for an open file; not where names cannot be shared."""
+    folder, name = os.path.split(to)
+    aside = os.path.join(folder, _aside(name))
+    try:
+        # Given a descriptor, Python has the kernel follow the link in /proc; that path is absolute.
+        os.link(f"/proc/self/fd/{source}", aside, src_dir_fd=source)
+    except OSError:
+        return False
+    os.replace(aside, to)
+    return True
+
+
+def copied(source: int, to: str, state: State) -> bool:
+    """A copy of an open file, if that is still in `state` when all is read."""
+    folder, name = os.path.split(to)
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return copy(source, place, name, state)
+    finally:
+        os.close(place)
+
+
+def copy(source: int, folder: int, name: str, state: Optional[State] = None) -> bool:
+    """A copy with the same times, which appears in the open folder, whole; not if the source is no longer in
+    `state`."""
+    aside = _aside(name)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(aside, flags, 0o600, dir_fd=folder), "wb") as target:
+            _fill(source, target, has_to_leave_room=state is not None)
+        if state is not None and state_of(os.fstat(source)) != state:
+            os.unlink(aside, dir_fd=folder)
+            return False
+        os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        _unlink(aside, folder)
+        raise
+    return True
+
+
+def _fill(source: int, target: BinaryIO, *, has_to_leave_room: bool) -> None:
+    import shutil
+
+    if not _share(source, target.fileno()):
+        if has_to_leave_room:
+            _check_room(source, target.fileno())
+        with open(os.dup(source), "rb") as reading:
+            reading.seek(0)
+            shutil.copyfileobj(reading, target, _BLOCK)
+    target.flush()
+    os.fsync(target.fileno())
+    status = os.fstat(source)
+    os.fchmod(target.fileno(), stat.S_IMODE(status.st_mode) & 0o777)
+    os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _check_room(source: int, target: int) -> None:
+    """A version must not take the room that the job needs for its next save."""
+    room = os.statvfs(target)
+    if room.f_bavail * room.f_frsize < 2 * os.fstat(source).st_size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _share(source: int, target: int) -> bool:
+    try:
+        fcntl.ioctl(target, _SHARE_BLOCKS, source)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        return False
+    return True
+
+
+def remove(path: str, root: str) -> None:
+    """The version, and the folders that it leaves empty."""
+    _unlink(path)
+    folder = os.path.dirname(path)
+    while folder != root and remove_empty(folder):
+        folder = os.path.dirname(folder)
+
+
+def remove_empty(folder: str) -> bool:
+    """Whether it was empty, and is gone; one that cannot be removed keeps no job from starting."""
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return False
+    return True
+
+
+def _unlink(path: str, folder: Optional[int] = None) -> None:
+    try:
+        os.unlink(path, dir_fd=folder)
+    except FileNotFoundError:
+        return

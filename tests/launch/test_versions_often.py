@@ -1,0 +1,140 @@
+"""A file that a script overwrites again and again, however often: one kill in the middle of a write costs little."""
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.waiting import wait_for
+
+from jumar.launch.complete import Place, Versions
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.node.progress import Progress
+
+_SCRIPT = """
+import os, pickle, sys, time
+path, pause_s, enough = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+os.makedirs(os.path.dirname(path), exist_ok=True)
+epoch = 0
+while not os.path.exists(enough):
+    epoch += 1
+    with open(path, "wb") as file:
+        pickle.dump({"epoch": epoch, "weights": list(range(2000))}, file)
+    time.sleep(pause_s)
+with open(path, "wb") as file:
+    file.write(pickle.dumps({"epoch": epoch, "weights": list(range(2000))})[:3000])
+    file.flush()
+    print("torn", flush=True)
+    time.sleep(600)
+"""
+
+
+def _epochs(versions: Path) -> list[int]:
+    found: list[int] = []
+    for path in versions.rglob("state.pkl"):
+        try:
+            found.append(pickle.loads(path.read_bytes())["epoch"])
+        except FileNotFoundError:
+            # Removed for a newer one.
+            continue
+    return found
+
+
+@pytest.mark.parametrize("pause_s", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("name", ["job/ckpt", "work/output", "work/ckpt", "work/checkpoints"])
+def test_what_is_overwritten_often_comes_back_after_a_kill_in_a_write(
+    name: str, pause_s: float, tmp_path: Path
+) -> None:
+    job, work = tmp_path / "job", tmp_path / "work"
+    for folder in (job / "ckpt", job / "logs", work):
+        folder.mkdir(parents=True)
+    file, enough = tmp_path / name / "state.pkl", tmp_path / "enough"
+    first = Progress(JobDir(str(job), 1))
+    assert first.begin(str(work)) == []
+    first.ranks_started()
+    command = [sys.executable, "-c", _SCRIPT, str(file), str(pause_s), str(enough)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        try:
+            # Two of them: none is the one that was there at first.
+            wait_for(
+                lambda: len(_epochs(job / "versions")) == 2, "versions while it is overwritten", 60
+            )
+            newest = max(_epochs(job / "versions"))
+            enough.touch()
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "torn\n"
+        finally:
+            writer.kill()
+    assert first.close() == []
+    (told,) = Progress(JobDir(str(job), 2)).begin(str(work))
+    assert "its last complete version is back" in told
+    assert pickle.loads(file.read_bytes())["epoch"] >= newest
+
+
+def test_a_torn_file_without_a_version_is_set_aside_in_every_folder(tmp_path: Path) -> None:
+    job, work = tmp_path / "job", tmp_path / "work"
+    folders = [job / "ckpt", job / "out" / "model", work / "ckpt", work / "output"]
+    for folder in (*folders, job / "logs"):
+        folder.mkdir(parents=True)
+    torn = pickle.dumps(list(range(2000)))[:3000]
+    for folder in folders:
+        (folder / "state.pkl").write_bytes(torn)
+    # Older than the job, so another's.
+    others = work / "output" / "others.pkl"
+    others.write_bytes(torn)
+    before = time.time() - 3600
+    os.utime(others, (before, before))
+    told = Progress(JobDir(str(job), 2)).begin(str(work))
+    assert len(told) == len(folders)
+    for folder in folders:
+        assert not (folder / "state.pkl").exists()
+        assert (folder / ".torn" / "1-state.pkl").read_bytes() == torn
+        assert any(str(folder / ".torn") in words for words in told)
+    assert others.exists()
+
+
+def test_a_complete_file_that_is_still_open_to_write_is_no_version_yet(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    versions = Versions(Place(str(folder), str(tmp_path / "versions")))
+    file = folder / "state.pkl"
+    with file.open("wb") as writing:
+        # The first of two that its script reads.
+        pickle.dump({"model": 1}, writing)
+        writing.flush()
+        past = time.time() - 1
+        os.utime(file, (past, past))
+        assert versions.keep(60) == []
+        assert versions.is_unsettled
+        pickle.dump({"optimizer": 2}, writing)
+    os.utime(file, (past, past))
+    (kept,) = versions.keep(60)
+    assert Path(kept).read_bytes() == file.read_bytes()
+
+
+def test_copies_of_one_file_take_a_small_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    versions = Versions(Place(str(folder), str(tmp_path / "versions")))
+    clock = [1000.0]
+
+    def slow_fsync(_: int) -> None:
+        clock[0] += 2.0
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(os, "fsync", slow_fsync)
+
+    def saved_at(now: float) -> bool:
+        clock[0] = now
+        (folder / "big.pkl").write_bytes(pickle.dumps(now))
+        os.utime(folder / "big.pkl", (now, now))
+        return bool(versions.keep())
+
+    assert saved_at(1000)
+    assert not saved_at(1039), "2 s of 40 are its share"
+    assert saved_at(1041)
