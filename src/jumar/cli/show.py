@@ -17,6 +17,7 @@ from jumar.cli.output import (
     readable,
     say,
     span,
+    translated,
     wants_colour,
 )
 from jumar.cli.staging_text import staging_facts
@@ -191,4 +192,6 @@ def _attempt(job: JobRecord, attempt: AttemptRecord) -> str:
     if attempt.number > 1:
         cost = recovery_sentence(job.attempts[attempt.number - 2], attempt, spoken)
         words += [catalogue(spoken)["parts"], cost] if cost else []
+    for one in attempt.notes:
+        words += [catalogue(spoken)["parts"], translated(one)]
     return "".join(words)

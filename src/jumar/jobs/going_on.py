@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from jumar.engine.files import JobFiles
 from jumar.errors import EngineFailed, NotFound
+from jumar.jobs.noted import checkpoint_notes
 from jumar.launch.jobdir import safefile
 from jumar.spec.records import AttemptRecord
 from jumar.spec.recovery import (
@@ -33,7 +34,7 @@ class GoingOn:
         self._files = files
 
     def added(self, job_id: str, attempts: tuple[AttemptRecord, ...]) -> tuple[AttemptRecord, ...]:
-        """The attempts, each after the first with what it cost to go on."""
+        """The attempts, each after the first with what it cost to go on, all with what was noted of checkpoints."""
         told = self._all_told(job_id, [one.number for one in attempts[-_LAST:]])
         later: list[AttemptRecord] = []
         for before, after in pairwise(attempts):
@@ -44,7 +45,8 @@ class GoingOn:
                 steps = self._by_log(job_id, before.number, after.number)
                 cost = replace(cost, repeated_steps=steps)
             later.append(replace(after, recovery=cost))
-        return (attempts[0], *later)
+        notes = checkpoint_notes(self._files, job_id)
+        return tuple(replace(one, notes=notes.get(one.number, ())) for one in (attempts[0], *later))
 
     def _all_told(self, job_id: str, numbers: list[int]) -> dict[int, Advance]:
         told: dict[int, Advance] = {}

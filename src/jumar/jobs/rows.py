@@ -131,8 +131,8 @@ def job_summary(row: Row[Any], tags: tuple[str, ...] = ()) -> JobSummary:
 
 def attempt_record(row: Row[Any]) -> AttemptRecord:
     """A row of the table of attempts."""
-    made = {"state": AttemptState(row.state), "cards": cards_of(row.cards), "recovery": None}
-    return _record(AttemptRecord, row, **made)
+    state, cards = AttemptState(row.state), cards_of(row.cards)
+    return _record(AttemptRecord, row, state=state, cards=cards, recovery=None, notes=())
 
 
 def _record(kind: type[T], row: Row[Any], **made: Any) -> T:

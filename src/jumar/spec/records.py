@@ -61,6 +61,8 @@ class AttemptRecord:
     """When the server saw that all of it was over."""
     recovery: Recovery | None = None
     """What it cost to go on after the attempt before."""
+    notes: tuple[str, ...] = ()
+    """What became of checkpoints that the attempt before left torn, in English."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class Attempt(NodeRun):
         self._ending_at: Optional[float] = None
         self._log_at = 0
         self._progress = progress.Progress(given.directory, given.written)
+        self._found: List[str] = []
         self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)
         self._steps = Steps(control, tree, log, given.job.grace_s)
@@ -71,7 +72,8 @@ class Attempt(NodeRun):
             from jumar.launch.prepare import image as images
 
             images.remove(self._wrapping, [rank.rank for rank in self.ranks])
-        self._warn(self._progress.close())
+        for trouble in self._progress.close():
+            self._journal.add("checkpoint", words=trouble)
         forget_keys(self._directory)
         self._journal.add("attempt-finished", state=ending.state, reason=ending.reason)
         came = self._progress.came()
@@ -146,7 +148,7 @@ class Attempt(NodeRun):
             staging.link_data(directory, job, self._given.written)
         os.makedirs(directory.path("ckpt"), exist_ok=True)
         platform_files.empty_cache(directory)
-        self._warn(self._progress.begin(folder))
+        self._found = self._progress.begin(folder)
 
     def _prepare_node(self) -> NodePlan:
         directory, job = self._directory, self._job
@@ -154,6 +156,9 @@ class Attempt(NodeRun):
         folder = self._given.folder
         self._progress.note(folder)
         self._log_at = _size(directory.log(directory.node, 0))
+        # What the ranks find is not what the attempt before left.
+        for words in self._found:
+            self._tell("checkpoint", words)
         if self._python is None:
             variables = {**inherited(), **job.environment, **self._given.marks()}
             self._python = self._install(folder, self._activate(folder, variables))

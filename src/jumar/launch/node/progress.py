@@ -7,6 +7,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 from jumar.launch.complete import (
     Order,
     Place,
+    SetAside,
     VersionKeeper,
     Versions,
     changed_ns,
@@ -54,10 +55,13 @@ class Progress:
         if self._directory.number > 1:
             until = soon()
             back = [path for place in places for path in Versions(place).restore(until)]
-            told = [f"a checkpoint was torn; its last complete version is back: {p}" for p in back]
+            told = [
+                f"a checkpoint was torn or missing; its last complete version is back: {path}"
+                for path in back
+            ]
             until = soon()
             torn = [one for p in places for one in set_aside_torn(p.source, p.since, until)]
-            told += [f"a torn checkpoint was set aside: {one.now} ({one.why})" for one in torn]
+            told += [_words(one) for one in torn]
         self._places = places
         if any(_below(place.source) for place in places):
             self.ranks_started()
@@ -151,6 +155,12 @@ def _first_began(directory: JobDir) -> float:
         return os.stat(directory.path("logs")).st_mtime
     except OSError:
         return time.time()
+
+
+def _words(torn: SetAside) -> str:
+    if torn.now is None:
+        return f"a torn checkpoint could not be set aside: {torn.path}"
+    return f"a torn checkpoint was set aside: {torn.now}"
 
 
 def _below(folder: str) -> List[str]:
