@@ -1,5 +1,6 @@
 """Jobs that take several time limits, and what is tried again."""
 
+import contextlib
 import os
 import pickle
 import signal
@@ -180,6 +181,49 @@ def test_after_a_real_kill_other_cards_are_taken_until_the_retries_are_used_up(
     assert not first & second
     assert [attempt.whose for attempt in ended.attempts] == ["host", "host"]
     assert all(attempt.noticed_at for attempt in ended.attempts)
+
+
+# Does not leave when it is asked to; its parent is the supervisor, whose parent is the keeper.
+STAYS = """
+import os, pathlib, signal, time
+if os.environ["JUMAR_SEGMENT"] == "2":
+    raise SystemExit
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while not os.path.exists(os.environ["JUMAR_STOP_FILE"]):
+    time.sleep(0.02)
+supervisor = os.getppid()
+keeper = pathlib.Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1]
+pathlib.Path("asked.new").write_text(f"{supervisor} {keeper}")
+os.rename("asked.new", "asked")
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("killed", [(0,), (1,), (1, 0)])
+def test_who_kills_the_launcher_after_the_time_limit_has_asked_ends_the_segment(
+    killed: tuple[int, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "stays.py").write_text(STAYS)
+    engine = LocalEngine(tmp_path, CARDS, stages=Stages(UserStores(tmp_path, owner="ann")))
+    engine.prepare()
+    bench = Bench(tmp_path, engine)
+    fields = {"time_limit": "9s", "segments": 2, "fault_retries": 0}
+    job = bench.submit([sys.executable, "stays.py"], workdir=str(tmp_path), **fields)
+    until = time.monotonic() + LIMIT_S
+    while not (tmp_path / "asked").exists():
+        assert time.monotonic() < until, bench.service.get(job)
+        time.sleep(0.02)
+    pids = [int(pid) for pid in (tmp_path / "asked").read_text().split()]
+    for which in killed:
+        # It ends by itself soon.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pids[which], signal.SIGKILL)
+    ended = bench.wait(job, *[state for state in S if state.is_final])
+    bench.service.close()
+    assert ended.state is S.SUCCEEDED, ended
+    first = ended.attempts[0]
+    assert (first.state, first.cause, first.whose) == (A.TIMED_OUT, Cause.TIME_LIMIT, None)
+    assert [attempt.segment for attempt in ended.attempts] == [1, 2]
 
 
 # Counts to six and saves after each; the first segment leaves by itself, the second when it is asked to.

@@ -5,7 +5,9 @@ from collections import Counter
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from jumar.launch.faults import UNKNOWN_PLACE, accused_in, goes_on, is_collective, own_place
-from jumar.launch.jobdir.news import Values
+from jumar.launch.jobdir.files import JobDir
+from jumar.launch.jobdir.job import read_stop
+from jumar.launch.jobdir.news import NO_VALUES, Ending, Values
 from jumar.launch.processes.supervise import RUN_AGAIN
 from jumar.launch.verdict import NO_ANSWER, NODE_LOST, Summary, Verdict, node_lost, who
 
@@ -20,6 +22,17 @@ STOPS = {
     "timed-out": ("timed-out", "time-limit", "reached its time limit"),
     "preempted": ("preempted", "preempted", "ended to make room for another job"),
 }
+_OF_THE_PLATFORM = ("timed-out", "preempted")
+
+
+def as_asked(directory: JobDir, ending: Ending) -> Ending:
+    """How an attempt ended that was lost: by what the platform had asked for before, if it had. Whoever is killed then,
+    the job has to go on as if all had obeyed."""
+    asked = read_stop(directory) if ending.state == "lost" else None
+    if asked not in _OF_THE_PLATFORM:
+        return ending
+    state, cause, reason = STOPS[asked]
+    return ending._replace(state=state, cause=cause, reason=reason, values=NO_VALUES)
 
 
 def judge(

@@ -18,6 +18,7 @@ from jumar.launch.jobdir.claims import Census, Claim, keeps
 from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
 from jumar.launch.jobdir.news import Ending, lost
 from jumar.launch.jobdir.safefile import Unusable
+from jumar.launch.judge import as_asked
 from jumar.launch.processes import process
 from jumar.launch.processes.tree import cgroup_name, claimed_cgroup
 from jumar.spec.causes import Cause, Values, known
@@ -237,7 +238,7 @@ def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
         ending = _unreadable(directory, damage)
     else:
         ending = lost(directory, "launcher-killed", "its supervisor and keeper were killed")
-    return written(directory, ending)
+    return written(directory, as_asked(directory, ending))
 
 
 def _directory_gone(directory: JobDir, folder: str) -> Ending:

@@ -17,6 +17,7 @@ from jumar.launch.jobdir.news import (
 )
 from jumar.launch.jobdir.safefile import create_json, write_json
 from jumar.launch.jobdir.trouble import trouble_with
+from jumar.launch.judge import as_asked
 from jumar.launch.node import progress
 from jumar.launch.node.given import Given
 from jumar.launch.node.run import NodeRun
@@ -66,7 +67,7 @@ class Attempt(NodeRun):
     def run_to_the_end(self) -> Ending:
         """Run, and leave nothing behind: neither processes nor keys."""
         started_at = time.time()
-        ending = self.run()
+        ending = as_asked(self._directory, self.run())
         self.tree.dissolve()
         if self._wrapping is not None:
             from jumar.launch.prepare import image as images

@@ -15,6 +15,7 @@ from jumar.launch.jobdir.claims import Claim
 from jumar.launch.jobdir.files import JobDir, make_folders
 from jumar.launch.jobdir.job import Request, read_job, read_request, read_stop
 from jumar.launch.jobdir.news import Journal, Seen
+from jumar.launch.judge import as_asked
 from jumar.launch.node.attempt import Attempt
 from jumar.launch.node.given import Given
 from jumar.launch.processes import pair, process
@@ -90,7 +91,7 @@ def _end_lost(directory: JobDir, request: Request, code: int) -> int:
     ending = killed.ending()._replace(
         started_at=claims.claimed_at(directory), finished_at=time.time()
     )
-    news.write_ending(directory, ending, code)
+    news.write_ending(directory, as_asked(directory, ending), code)
     return 0
 
 
