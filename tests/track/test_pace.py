@@ -173,3 +173,11 @@ def test_what_was_reported_counts_where_the_log_does_not() -> None:
     assert pace is not None
     assert (pace.unit, pace.done, pace.total, pace.segments) == ("steps", 30, 100, 4)
     assert pace_of(log, "python a.py", asked_at=3.0) is None
+
+
+def test_a_training_that_ends_its_epoch_when_asked_does_as_much_in_each_segment() -> None:
+    log = [(0.3 + 0.9 * number, f"epoch {number}/18 loss 0.5") for number in (1, 2, 3)]
+    # Asked at 2.7, it went on to the end of its third epoch at 3.0.
+    pace = pace_of(log, "", asked_at=2.67)
+    assert pace is not None
+    assert (pace.done, pace.segments) == (3, 6)

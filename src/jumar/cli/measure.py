@@ -9,6 +9,7 @@ from typing import Any
 from jumar.cli.output import clock, local, note, print_json, say
 from jumar.client import Client, LogChunk
 from jumar.errors import BadInput, JumarError
+from jumar.spec.causes import Cause
 from jumar.spec.records import JobRecord
 from jumar.spec.recovery import ADVANCE_BYTES, ADVANCE_FILE, read_advance
 from jumar.spec.states import JobState
@@ -36,7 +37,9 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
     words = command if isinstance(command, str) else shlex.join(command)
     last = ended.attempts[-1] if ended.attempts else None
     is_cut = JobState.TIMED_OUT in (ended.state, None if last is None else last.state)
-    asked_at = ended_here - _stopping_s(ended) if is_cut else None
+    # One that left of its own accord, to be run again, was cut in the middle of nothing.
+    is_asked = is_cut and (last is None or last.cause != Cause.RUN_AGAIN)
+    asked_at = ended_here - _stopping_s(ended) if is_asked else None
     pace = pace_of(lines, words, asked_at=asked_at)
     if pace is None:
         pace = pace_of(lines, words, asked_at=asked_at, reported=_reported(client, ended))

@@ -144,6 +144,9 @@ def _epochs(firsts: Sequence[_Count], lines: int, asked_at: float | None) -> tup
     # Where the next one was all but done, or the last one only just, the next segments will differ.
     interval = median(after.at - before.at for before, after in pairwise(firsts))
     part = (asked_at - firsts[-1].at) / interval if interval > 0 else 0.5
+    if part < -_UNSURE:
+        # Asked in the middle of an epoch, it did all of that one, as the next segments will.
+        return done, float(done)
     late, early = max(0.0, min(part, 1.0) - (1 - _UNSURE)), max(0.0, _UNSURE - max(part, 0.0))
     return done, done + (late - early) / (2 * _UNSURE)
 
