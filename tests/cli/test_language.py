@@ -156,7 +156,12 @@ def test_a_list_and_a_job_have_chinese_headings_in_a_chinese_terminal(
 class Measured:
     """A client whose job did three of nine epochs in its time."""
 
+    def __init__(self, ended: JobRecord | None = None) -> None:
+        self._ended = ended
+
     def wait(self, _job: str) -> JobRecord:
+        if self._ended is not None:
+            return self._ended
         timed_out = {"state": JobState.TIMED_OUT, "started_at": 1.0, "finished_at": 61.0}
         return replace(failed("time-limit", {}), **timed_out, spec={"command": ["python", "a.py"]})
 
@@ -173,6 +178,36 @@ def test_what_fits_into_a_segment_is_told_in_chinese(
     said = capsys.readouterr().out
     assert said.startswith("一段时限内能跑 3 轮\n全部 9 轮需要 3 段\n现在开始，预计 ")
     assert said.endswith("结束：jumar run --segments 3 …\n")
+
+
+def test_what_fits_is_told_in_english_as_it_is_of_one_and_of_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    client, whole = Measured(), failed("done", {})
+    assert measure.measure(cast("Client", client), "digits", as_json=False) == 0
+    fits, needs, _ = capsys.readouterr().out.splitlines()
+    assert fits == "epochs that fit into one segment: 3"
+    assert needs == "segments needed for 9 epochs: 3"
+    # One that came to its end needs nothing more.
+    done = replace(whole, state=JobState.SUCCEEDED, spec={"command": "python a.py"})
+    assert measure.measure(cast("Client", Measured(done)), "digits", as_json=False) == 0
+    assert capsys.readouterr().out == "the training ended within one segment; epochs: 3\n"
+
+
+def test_a_measured_job_that_failed_is_told_of_as_any_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = Measured(failed("exit-code", {"code": 3}))
+    for spoken, state, why in (
+        ("C.UTF-8", "failed after", "reason: the command exited with code 3"),
+        ("zh_CN.UTF-8", "失败，用时", "原因：命令以退出码 3 退出"),
+    ):
+        monkeypatch.setenv("LC_ALL", spoken)
+        assert measure.measure(cast("Client", client), "digits", as_json=False) == 1
+        said = capsys.readouterr().err
+        assert state in said
+        assert why in said
 
 
 def test_the_frame_of_the_help_and_wrong_options_are_chinese(

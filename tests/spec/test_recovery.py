@@ -83,15 +83,15 @@ def test_whatever_a_script_writes_there(data: bytes) -> None:
 def test_what_is_said() -> None:
     known = replace(AFTER, recovery=Recovery(1.0, 2.0, 4.0, 8.0, 16.0, 13))
     assert recovery_sentence(BEFORE, known, "en") == (
-        "went on after 1.0 s to stop, 2.0 s to notice, 4.0 s in the queue, 8.0 s to start, "
-        "16.0 s to the first step, steps repeated: 13"
+        "resumed: stopping took 1.0 s, noticing 2.0 s, the queue 4.0 s, starting 8.0 s, "
+        "reaching the first step 16.0 s, steps repeated: 13"
     )
     assert recovery_sentence(BEFORE, known, "zh").endswith("到第一步 16.0 秒，重复 13 步")
     # Still on its way: nothing is said of what may yet be known.
-    assert recovery_sentence(BEFORE, AFTER, "en").endswith("8.0 s to start")
+    assert recovery_sentence(BEFORE, AFTER, "en").endswith("starting 8.0 s")
     over = replace(AFTER, finished_at=300.0)
     assert recovery_sentence(BEFORE, over, "en").endswith(
-        "8.0 s to start, time to the first step not known, repeated steps not known"
+        "starting 8.0 s, time to the first step unknown, repeated steps unknown"
     )
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import local, note, print_json, visible
+from jumar.cli.output import count_text, language, local, note, print_json, visible
 from jumar.cli.seconds import whole_seconds
 from jumar.spec.draining import DrainReport
+from jumar.words.reasons import drain_why
 
 if TYPE_CHECKING:
     from jumar.client import Client
@@ -78,7 +79,10 @@ def _wait(client: "Client", found: DrainReport) -> DrainReport:
     said = -1
     while found.drain is not None and found.running:
         if found.running != said:
-            note(local("{running} jobs are still running").format(running=found.running))
+            many = count_text(
+                found.running, "1 job is still running", "{count} jobs are still running"
+            )
+            note(many)
             said = found.running
         time.sleep(_LOOK_EVERY_S)
         found = client.drain_report()
@@ -88,8 +92,14 @@ def _wait(client: "Client", found: DrainReport) -> DrainReport:
 def _words(found: DrainReport) -> str:
     if found.drain is None:
         return local("jobs are started as usual")
-    said = local("no jobs are started; {running} are running").format(running=found.running)
+    said = local("no jobs are started")
     if found.drain.until is not None:
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.drain.until))
-        said = local("{said}, until {until}").format(said=said, until=until)
-    return f"{said}: {visible(found.drain.why)}" if found.drain.why else said
+        said = local("no jobs are started until {until}", until=until)
+    if found.drain.why:
+        why = visible(drain_why(found.drain.why, language()))
+        said = local("{said} ({why})", said=said, why=why)
+    running = count_text(found.running, "1 job is running", "{count} jobs are running")
+    if not found.running:
+        running = local("no job is running")
+    return local("{said}; {running}", said=said, running=running)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jumar.cli.follow import summarise
 from jumar.cli.output import clock, local, note, print_json, say
 from jumar.client import Client, LogChunk
 from jumar.errors import BadInput, JumarError
@@ -13,14 +14,14 @@ from jumar.spec.causes import Cause
 from jumar.spec.records import JobRecord
 from jumar.spec.recovery import ADVANCE_BYTES, ADVANCE_FILE, read_advance
 from jumar.spec.states import JobState
-from jumar.track.pace import pace_of
+from jumar.track.pace import Pace, pace_of
 
 
 def prepared(values: dict[str, Any]) -> dict[str, Any]:
     """The job as one segment; refused without the limit that it is about."""
     if not values.get("time_limit"):
         raise BadInput(
-            "--measure needs a time limit: how much of the training fits into it is what it says",
+            "--measure needs a time limit: it measures how much of the training fits into one",
             hint="for example: jumar run --measure --time-limit 1h -- python train.py",
         )
     return {**values, "segments": 1, "measure": True}
@@ -31,7 +32,7 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
     lines, ended_here = _followed(client, job_id)
     ended = client.wait(job_id)
     if ended.state not in (JobState.SUCCEEDED, JobState.TIMED_OUT):
-        note(f"{ended.name} ({ended.id}) is {ended.state}: {ended.reason}")
+        summarise(ended)
         return 1
     command = ended.spec["command"]
     words = command if isinstance(command, str) else shlex.join(command)
@@ -57,25 +58,44 @@ def measure(client: Client, job_id: str, *, as_json: bool) -> int:
         told = {"job": ended.id, "unit": pace.unit, "fit": pace.done, "total": pace.total}
         print_json({**told, "segment_s": took_s, "segments": segments, "ends_at": ends_at})
         return 0
-    values = {"fit": pace.done, "total": pace.total, "segments": segments}
-    if pace.unit == "epochs":
-        fit, need = (
-            local("{fit} epochs fit into one segment"),
-            local("{total} epochs need {segments}"),
-        )
-    else:
-        fit, need = (
-            local("{fit} steps fit into one segment"),
-            local("{total} steps need {segments}"),
-        )
-    say(fit.format_map(values))
-    if segments is None or ends_at is None:
-        note(f"hint: how many there are in all neither log nor command says: --{pace.unit} N")
-        return 0
-    say(need.format_map(values))
-    ends = local("started now, it would end {clock}").format(clock=clock(ends_at))
-    say(local("{label}: {text}", label=ends, text=f"jumar run --segments {segments} …"))
+    _tell(pace, segments, ends_at, is_cut=is_cut)
     return 0
+
+
+def _tell(pace: Pace, segments: int | None, ends_at: float | None, *, is_cut: bool) -> None:
+    is_epochs, done = pace.unit == "epochs", pace.done
+    if not is_cut:
+        ended = local(
+            "the training ended within one segment; epochs: {fit}"
+            if is_epochs
+            else "the training ended within one segment; steps: {fit}",
+            fit=done,
+        )
+        say(ended)
+        return
+    fits = local(
+        "epochs that fit into one segment: {fit}"
+        if is_epochs
+        else "steps that fit into one segment: {fit}",
+        fit=done,
+    )
+    say(fits)
+    if segments is None or ends_at is None:
+        note(
+            f"hint: neither the log nor the command says how many {pace.unit} there are in all; "
+            f"a command with --{pace.unit} N does"
+        )
+        return
+    needs = local(
+        "segments needed for {total} epochs: {segments}"
+        if is_epochs
+        else "segments needed for {total} steps: {segments}",
+        total=pace.total,
+        segments=segments,
+    )
+    say(needs)
+    ends = local("started now, it would end {clock}", clock=clock(ends_at))
+    say(local("{label}: {text}", label=ends, text=f"jumar run --segments {segments} …"))
 
 
 def _followed(client: Client, job_id: str) -> tuple[list[tuple[float, str]], float]:

@@ -4,7 +4,7 @@ import click
 
 from jumar.cli.asking import ask
 from jumar.cli.connect import connected
-from jumar.cli.output import note, print_json, print_records, say, visible
+from jumar.cli.output import note, print_json, print_records, say, translated, visible
 from jumar.spec.webhooks import EVENTS, KINDS, WebhookRecord
 
 
@@ -32,7 +32,11 @@ def command() -> None:
     metavar="LIST",
     help="done, failed, preempted, sweep (what the nightly sweep will end), alert (what is wrong with a training).  [default: all]",
 )
-@click.option("--language", type=click.Choice(("en", "zh")), help="Language of the messages.")
+@click.option(
+    "--language",
+    type=click.Choice(("en", "zh")),
+    help="Language of the messages.  [default: zh for feishu, dingtalk and wecom, en for the others]",
+)
 @click.option("--secret", "signed", is_flag=True, help="Messages are signed: ask for the secret.")
 @click.option("--json", "as_json", is_flag=True, help="Print the webhook as JSON.")
 def add(kind: str, events: str, language: str | None, signed: bool, as_json: bool) -> None:
@@ -70,7 +74,7 @@ def list_webhooks(as_json: bool) -> None:
 
 
 def _row(hook: WebhookRecord) -> tuple[str, ...]:
-    events, error = ",".join(hook.events), visible(hook.error or "-")
+    events, error = ",".join(hook.events), visible(translated(hook.error or "-"))
     return hook.id, hook.kind, visible(hook.host), events, error
 
 

@@ -98,7 +98,11 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
     is_flag=True,
     help="Leave the script's libraries as they are: no automatic saving and resuming.",
 )
-@click.option("--deterministic", is_flag=True, help="The same results in every run.")
+@click.option(
+    "--deterministic",
+    is_flag=True,
+    help="Make runs repeatable: fixed seeds, deterministic operators where there are any.",
+)
 @click.option("--auto-port", is_flag=True, help="Run a CUDA script on NPUs without editing it.")
 @click.option("--cpus", type=int, metavar="N", help="The most cores it may use; on a site.")
 @click.option("--memory", metavar="SIZE", help="The most memory it may use: 512M, 16G; on a site.")

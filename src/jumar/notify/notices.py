@@ -11,7 +11,7 @@ from jumar.spec.devices import CardProcess
 from jumar.spec.metrics import Alert
 from jumar.spec.records import JobSummary
 from jumar.spec.states import AttemptState, JobState
-from jumar.words.reasons import phrase, reason, state_name
+from jumar.words.reasons import catalogue, phrase, reason, state_name
 
 _FAILED = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.LOST})
 
@@ -35,14 +35,16 @@ class Notices:
                 self.sender.add(hook, self._job_line(job, str(event), hook.language))
 
     def _job_line(self, job: JobSummary, event: str, language: str) -> str:
-        why = reason(job, language)
+        # A job that is done has no other reason than that.
+        why = None if event == "done" else reason(job, language)
         said = phrase(
             *(language, "notice", event),
             name=job.name,
             id=job.id,
             state=state_name(job.state, language),
         )
-        return f"{said}{f': {why}' if why else ''} {self.url}/jobs/{job.id}"
+        colon = catalogue(language)["colon"]
+        return f"{said}{f'{colon}{why}' if why else ''} {self.url}/jobs/{job.id}"
 
     def alert(self, job: JobSummary, alert: Alert) -> None:
         """Something is wrong with a training."""

@@ -132,7 +132,10 @@ def _check(kind: str, url: str, secret: str, events: tuple[str, ...], *, anywher
         parts, is_address = urlsplit(""), False
     # An address is a secret: no message repeats it.
     if not is_address or any(ord(sign) <= 32 or ord(sign) > 126 for sign in url):
-        raise BadInput("the address of a webhook must begin with https:// and have no spaces")
+        raise BadInput(
+            "the address of a webhook must begin with https:// (an administrator's may begin with "
+            "http://) and have no spaces"
+        )
     if parts.scheme == "http" and not anywhere:
         raise NotAllowed("only administrators may use a webhook without https")
 

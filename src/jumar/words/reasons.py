@@ -17,6 +17,7 @@ _WHO = "\0"
 """Stands for who it was until it is known whether the sentence names them."""
 _FOLLOWED_BY = {"timed-out": "next-segment", "preempted": "requeued"}
 _MOST_NAMES = 3
+_UNKNOWN_USER, _BETWEEN_USERS = "?", ", "
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 
@@ -169,11 +170,29 @@ def _part(part: WaitPart, waiting: Waiting, language: str) -> str | None:
         "wait",
         part.name,
         WAIT_FORMS[Wait(part.name)],
-        part.values,
+        _told_values(part, language),
         cards=_cards(str(part.values.get("kind", "")), language),
         ordinal=_ordinal(int(part.values.get("place", 0))),
         names=_names_ahead(waiting, language),
     )
+
+
+def _told_values(part: WaitPart, language: str) -> Values:
+    """The values, with those that are words of the platform in this language."""
+    if part.name == Wait.DRAIN and "why" in part.values:
+        return {**part.values, "why": drain_why(str(part.values["why"]), language)}
+    if part.name == Wait.FOREIGN:
+        # The scheduler, which knows no language, has a mark for users whom nobody knows.
+        unknown = phrase(language, "who", "unknown")
+        users = str(part.values.get("by", "")).split(_BETWEEN_USERS)
+        named = [unknown if user == _UNKNOWN_USER else user for user in users]
+        return {**part.values, "by": str(catalogue(language)["list"]).join(named)}
+    return part.values
+
+
+def drain_why(why: str, language: str) -> str:
+    """Why no jobs are started: in words of the reader's language where the platform itself says it."""
+    return str(catalogue(language)["drain"].get(why, why))
 
 
 def _who(values: Values, language: str) -> tuple[str, bool]:

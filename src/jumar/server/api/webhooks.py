@@ -68,5 +68,5 @@ async def try_webhook(site: SiteOf, user: Member, webhook: str) -> Response:
     hook = site.notices.webhooks.find(user.name, webhook)
     error = await run_in_threadpool(site.notices.try_out, hook)
     if error is not None:
-        raise WebhookFailed(f"the message was not taken: {error}")
+        raise WebhookFailed(f"the message was not delivered: {error}")
     return Response(status_code=204)

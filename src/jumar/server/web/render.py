@@ -33,6 +33,7 @@ from jumar.spec.people import UserRecord
 from jumar.why.knowledge import texts
 from jumar.words.reasons import (
     catalogue,
+    drain_why,
     reason,
     recovery_sentence,
     state_name,
@@ -69,6 +70,7 @@ def render(
             elapsed=partial(times.elapsed, now=now, t=t),
             span=partial(times.span, t=t),
             reason=partial(reason, language=t.language),
+            drain_why=partial(drain_why, language=t.language),
             recovered=partial(recovery_sentence, language=t.language),
             whose=texts(t.language)["whose"],
             alert_words=catalogue(t.language)["alert"],

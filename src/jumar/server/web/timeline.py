@@ -28,7 +28,9 @@ class Timeline:
 
     spans: tuple[Span, ...]
     lost_s: float
-    """From the ends of attempts to the starts of the next ones."""
+    """From the first signs of an end to the first steps of the next attempts."""
+    lost_more: bool
+    """Whether it is not known of each attempt when it made its first step."""
 
 
 def timeline(job: JobRecord, now: float) -> Timeline | None:
@@ -37,7 +39,13 @@ def timeline(job: JobRecord, now: float) -> Timeline | None:
         return None
     end = job.finished_at or now
     spans = [span for span in _spans(job, end) if span.end > span.start]
-    return Timeline(spans=tuple(_placed(spans)), lost_s=_lost(job.attempts))
+    lost = [_lost(*pair) for pair in pairwise(job.attempts)]
+    loads = [after.recovery.load_s if after.recovery else None for after in job.attempts[1:]]
+    return Timeline(
+        spans=tuple(_placed(spans)),
+        lost_s=sum(lost) + sum(load_s or 0.0 for load_s in loads),
+        lost_more=None in loads,
+    )
 
 
 def _spans(job: JobRecord, end: float) -> list[Span]:
@@ -79,13 +87,7 @@ def _placed(spans: list[Span]) -> list[Span]:
     return placed
 
 
-def _lost(attempts: tuple[AttemptRecord, ...]) -> float:
-    pairs = pairwise(attempts)
-    return sum(
-        max(
-            0.0,
-            (after.started_at or after.created_at) - (before.ending_at or before.finished_at or 0),
-        )
-        for before, after in pairs
-        if before.ending_at or before.finished_at
-    )
+def _lost(before: AttemptRecord, after: AttemptRecord) -> float:
+    """Up to the start of the next attempt."""
+    end = before.ending_at or before.finished_at
+    return 0.0 if end is None else max(0.0, (after.started_at or after.created_at) - end)

@@ -100,7 +100,7 @@ class _Fit:
         trainer.strategy.barrier()
         if trainer.is_global_zero:
             _remove_others(path)
-            sys.stderr.write(f"jumar: saved {path} and leaves, as the platform asked\n")
+            sys.stderr.write(f"jumar: saved {path} and left, as the platform asked\n")
         leave()
 
 
@@ -131,7 +131,7 @@ def _hook_fit(trainer_class: Any, stopping: Stopping) -> None:
                 options["weights_only"] = False
             args = args[:4]
             if self.is_global_zero:
-                sys.stderr.write(f"jumar: resumes from {found}\n")
+                sys.stderr.write(f"jumar: resumed from {found}\n")
         try:
             return fit(self, *args, **options)
         finally:

@@ -38,7 +38,7 @@ def install(trainer_module: Any) -> None:
         self.accelerator.wait_for_everyone()
         notes.resume(None)
         if found is not None:
-            _say(self, f"resumes from {found}")
+            _say(self, f"resumed from {found}")
             resume_from_checkpoint = found
             notes.resume(_data_notes(found, self.args.process_index))
         ADVANCE.resumed(run.name, 0 if found is None else run.step(found))
@@ -89,7 +89,7 @@ class _Saving:
             manifest.write(folder, facts)
         if self._leaves:
             self._trainer.accelerator.wait_for_everyone()
-            _say(self._trainer, f"saved {folder} and leaves, as the platform asked")
+            _say(self._trainer, f"saved {folder} and left, as the platform asked")
             leave()
 
 
