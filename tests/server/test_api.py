@@ -19,7 +19,14 @@ from jumar.spec.wire import decode
 
 def test_a_submitted_job_comes_back_as_a_record_and_is_on_the_list(running: Running) -> None:
     answer = running.api(
-        "POST", "/jobs", body={"name": "mnist", "command": ["python", "t.py"], "device": "sim:2"}
+        "POST",
+        "/jobs",
+        body={
+            "name": "mnist",
+            "command": ["python", "t.py"],
+            "device": "sim:2",
+            "time_limit": "90s",
+        },
     )
     assert answer.status == 201
     record = decode(JobRecord, answer.json)
@@ -27,6 +34,7 @@ def test_a_submitted_job_comes_back_as_a_record_and_is_on_the_list(running: Runn
     shown = decode(JobRecord, running.api("GET", f"/jobs/{record.id[:5]}").json)
     assert shown.id == record.id
     page = decode(JobPage, running.api("GET", "/jobs").json)
+    assert [job.time_limit_s for job in page.jobs] == [90]
     assert [job.id for job in page.jobs] == [record.id]
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from jumar.cli.app import run
 from jumar.cli.simulate import command
 from jumar.errors import BadInput
-from jumar.simulate.measures import dealt_out
+from jumar.simulate.measures import dealt_out, measure
+from jumar.simulate.plot import plot
 from jumar.simulate.readers import read_trace
 from jumar.simulate.run import POLICIES, Told, run_policy
 from jumar.simulate.workload import TraceJob, Workload, settled
@@ -94,9 +95,75 @@ def test_each_format_is_known_by_what_is_in_it(
     nodes: int | None,
 ) -> None:
     trace = read_trace(kept(tmp_path, text))
-    assert (trace.format, trace.left_out, len(trace.jobs)) == (name, 1, 1)
+    assert (trace.format, trace.left_out + trace.unended, len(trace.jobs)) == (name, 1, 1)
     job = trace.jobs[0]
     assert (job.cards, job.runs_s, job.limit_s, job.nodes) == (cards, runs_s, limit_s, nodes)
+
+
+def own(**facts: object) -> dict[str, object]:
+    return {**OWN[0], **facts}
+
+
+def test_jumars_own_list_tells_cards_ends_and_limits_apart(tmp_path: Path) -> None:
+    jobs = [
+        own(time_limit_s=90, attempt=1),
+        own(id="two attempts", time_limit_s=40, attempt=2),
+        own(id="on the processor", device="cpu:1"),
+        own(id="still running", finished_at=None),
+        own(id="waiting", started_at=None, finished_at=None),
+        own(id="stopped in the line", started_at=None),
+    ]
+    trace = read_trace(kept(tmp_path, json.dumps(jobs)))
+    assert [(job.job_id, job.limit_s) for job in trace.jobs] == [
+        ("k1", 90.0),
+        ("two attempts", 80.0),
+    ]
+    assert (trace.left_out, trace.unended) == (2, 2)
+
+
+def test_the_size_of_the_machine_is_what_its_trace_says(tmp_path: Path) -> None:
+    assert read_trace(kept(tmp_path, SWF)).cards == 64
+    eight = str(kept(tmp_path, SWF.replace("MaxProcs: 64", "MaxProcs: 8")))
+    assert "on 8 cards" in called("--trace", eight).stdout
+    assert "on 16 cards" in called("--trace", eight, "--cards", "16").stdout
+
+
+def at_once(*waits_and_ends: tuple[float, float]) -> list[Told]:
+    job = TraceJob(job_id="a", user="ann", submitted=100.0, cards=1, runs_s=60.0)
+    return [
+        Told(job, waited_s=wait, held=[(100.0 + wait, 100.0 + end)]) for wait, end in waits_and_ends
+    ]
+
+
+def test_the_median_of_an_even_number_is_between_the_two() -> None:
+    told = at_once((0, 60), (0, 60), (50, 110), (70, 130))
+    assert measure("jumar", told, cards=4, took_s=0.0).median_wait_s == 25.0
+
+
+def test_jobs_that_come_at_once_use_the_cards_until_the_last_ends() -> None:
+    told = at_once((0, 60), (0, 60), (60, 120))
+    found = measure("jumar", told, cards=2, took_s=0.0)
+    assert found.utilisation == pytest.approx(180 / 240)
+    assert found.busy[0] == 1.0
+    assert found.busy[-1] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("days", "marks"),
+    [
+        (7.0, ["0 d", "1 d", "7 d"]),
+        (0.4, ["0 h", "1 h", "9 h"]),
+        (0.0, ["0 h"]),
+        (70.0, ["0 d", "7 d", "70 d"]),
+    ],
+)
+def test_the_axes_of_the_plot_have_marks_and_units(days: float, marks: list[str]) -> None:
+    drawn = plot([measure("jumar", at_once((0, 60), (60, 120)), cards=1, took_s=0.0)], "week", days)
+    texts = [
+        text.text for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert set(marks) <= set(texts)
+    assert "1 cards" in texts
 
 
 @pytest.mark.parametrize(
@@ -146,6 +213,7 @@ def test_a_week_is_compared_and_drawn(tmp_path: Path) -> None:
     answer = json.loads(called(*options, "--plot", str(svg), "--json").stdout)
     assert [each["policy"] for each in answer] == ["jumar", "easy", "fcfs"]
     assert all(each["ended"] == each["jobs"] for each in answer)
+    assert not any(isinstance(value, list) for each in answer for value in each.values())
     assert answer[0]["preemptions"] > 0 == answer[1]["preemptions"]
     lines = ElementTree.parse(svg).getroot().findall("{http://www.w3.org/2000/svg}polyline")
     assert len(lines) == 2 * len(answer)

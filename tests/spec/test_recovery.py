@@ -100,6 +100,17 @@ def lines(steps: range) -> bytes:
 
 
 @pytest.mark.parametrize(
+    "form", ["step {}", "Step: {}", "step {}/40", "[iter {}]", "Iteration {} done", "step={} ok"]
+)
+def test_steps_are_counted_where_a_line_tells_of_nothing_else(form: str) -> None:
+    def log(steps: range) -> bytes:
+        return "".join(f"{form.format(step)}\n" for step in steps).encode()
+
+    assert repeated_steps(log(range(1, 13)), b"loading\n" + log(range(10, 15))) == 3
+    assert repeated_steps(log(range(1, 13)), form.format(1).encode()) is None
+
+
+@pytest.mark.parametrize(
     ("before", "after", "repeated"),
     [
         (range(1, 26), range(21, 30), 5),

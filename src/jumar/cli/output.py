@@ -236,12 +236,12 @@ def ago(then: float | None, now: float | None = None) -> str:
     """`5m ago`."""
     if then is None:
         return "-"
-    return local("{span} ago").format(span=_rough((now or time.time()) - then))
+    return local("{span} ago").format(span=rough_span((now or time.time()) - then))
 
 
 def until(then: float, now: float | None = None) -> str:
     """`in 5m`."""
-    return local("in {span}").format(span=_rough(then - (now or time.time())))
+    return local("in {span}").format(span=rough_span(then - (now or time.time())))
 
 
 def clock(at: float) -> str:
@@ -255,10 +255,10 @@ def span(start: float | None, end: float | None) -> str:
     """How long it took, or has taken so far."""
     if start is None:
         return "-"
-    return _rough((end or time.time()) - start)
+    return rough_span((end or time.time()) - start)
 
 
-def _rough(seconds: float) -> str:
+def rough_span(seconds: float) -> str:
     """The two largest units are enough to read."""
     whole = max(0, round(seconds))
     for unit_s, keep_s in ((86400, 3600), (3600, 60)):

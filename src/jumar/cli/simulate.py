@@ -1,21 +1,27 @@
 """`jumar simulate`: the scheduler tried on a workload before it is used."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from jumar.cli.output import local, note, print_json, print_table, say
+from jumar.cli.output import local, note, print_json, print_table, rough_span, say
 from jumar.cli.seconds import whole_seconds
 from jumar.errors import BadInput
 
+_CARDS = 64
 _POLICIES = ("jumar", "easy", "fcfs")
 _HEADER = ("POLICY", "MEAN WAIT", "MEDIAN", "95%", "LONGEST", "IN USE", "FAIRNESS", "PREEMPTED")
 
 
 @click.command()
 @click.option("--trace", type=click.Path(path_type=Path), help="A workload; without: a lab's week.")
-@click.option("--cards", type=click.IntRange(1, 1_000_000), default=64, help="Number of cards.")
+@click.option(
+    "--cards",
+    type=click.IntRange(1, 1_000_000),
+    help="Number of cards.  [default: what the trace says, else 64]",
+)
 @click.option("--cards-per-node", type=click.IntRange(1, 1024), default=8, help="Cards per node.")
 @click.option("--jobs", type=click.IntRange(10, 1_000_000), default=2000, help="Jobs of the week.")
 @click.option("--load", type=click.FloatRange(0.01, 5), default=0.8, help="Load of the week.")
@@ -37,7 +43,7 @@ _HEADER = ("POLICY", "MEAN WAIT", "MEDIAN", "95%", "LONGEST", "IN USE", "FAIRNES
 def command(
     *,
     trace: Path | None,
-    cards: int,
+    cards: int | None,
     cards_per_node: int,
     jobs: int,
     load: float,
@@ -63,33 +69,35 @@ def command(
       jumar jobs --all --json > history.json
       jumar simulate --trace history.json --cards 16 --preemptible 0.3
     """
-    from jumar.simulate.measures import Measures, measure
+    from jumar.simulate.measures import looked_at, measure
     from jumar.simulate.plot import plot
     from jumar.simulate.readers import read_trace
-    from jumar.simulate.run import POLICIES, run_policy
+    from jumar.simulate.run import POLICIES, Told, run_policy
     from jumar.simulate.workload import DAY_S, lab_week, settled, with_preemptible
     from jumar.wholefile import write_whole
 
     segment_s = None if segment is None else float(whole_seconds("--segment", segment))
     save_every_s = float(whole_seconds("--save-every", save_every))
+    notes: list[str] = []
+    read = None if trace is None else read_trace(trace)
+    if cards is None and read is not None and read.cards is not None:
+        cards = read.cards
+        notes.append(f"the trace is of {cards} cards (MaxProcs); --cards simulates another number")
+    cards = cards or _CARDS
     cards_per_node = min(cards, cards_per_node)
     nodes = cards // cards_per_node
     cards = nodes * cards_per_node
-    notes: list[str] = []
-    if trace is None:
+    if trace is None or read is None:
         title = local("a generated week at load {load}, seed {seed}", load=f"{load:g}", seed=seed)
         found = lab_week(jobs, cards, load=load, seed=seed)
     else:
-        read = read_trace(trace)
         title = f"{trace.name} ({read.format})"
-        found, notes = read.jobs, [*read.notes]
-        if read.left_out:
-            notes.append(f"{read.left_out} entries did not run on cards and are left out")
+        found, notes = read.jobs, [*notes, *read.notes, *_left_out(read.left_out, read.unended)]
     found = with_preemptible(found, preemptible, seed)
     workload = settled(found, cards_per_node=cards_per_node, total_cards=cards, seed=seed)
     for line in (*notes, *workload.notes):
         note(line)
-    results: list[Measures] = []
+    runs: list[tuple[str, list[Told], float]] = []
     for name in policies or _POLICIES:
         began = time.perf_counter()
         told = run_policy(
@@ -100,16 +108,22 @@ def command(
             segment_s=segment_s,
             save_every_s=save_every_s,
         )
-        took_s = time.perf_counter() - began
-        results.append(measure(name, told, cards=cards, took_s=took_s))
-    days = (workload.jobs[-1].submitted - workload.jobs[0].submitted) / DAY_S
+        runs.append((name, told, time.perf_counter() - began))
+    until = max(looked_at(told)[1] for _, told, _ in runs)
+    results = [
+        measure(name, told, cards=cards, took_s=took_s, until=until) for name, told, took_s in runs
+    ]
+    first = workload.jobs[0].submitted
+    days = (workload.jobs[-1].submitted - first) / DAY_S
     if svg is not None:
         try:
-            write_whole(svg, plot(results, title, days))
+            write_whole(svg, plot(results, title, (until - first) / DAY_S))
         except OSError as error:
             raise BadInput(f"--plot {svg}: {error.strerror}") from None
     if as_json:
-        print_json(results)
+        # Without what the plot is drawn of: two thousand numbers each.
+        drawn = ("busy", "waiting")
+        print_json([{k: v for k, v in asdict(run).items() if k not in drawn} for run in results])
         return
     size = {"jobs": f"{len(workload.jobs):,}", "days": f"{days:.1f}", "cards": f"{cards:,}"}
     say(local("{title}: {jobs} jobs over {days} days on {cards} cards", title=title, **size))
@@ -118,8 +132,8 @@ def command(
         [
             (
                 run.policy,
-                *map(_short, (run.mean_wait_s, run.median_wait_s, run.p95_wait_s)),
-                _short(run.longest_wait_s),
+                *map(rough_span, (run.mean_wait_s, run.median_wait_s, run.p95_wait_s)),
+                rough_span(run.longest_wait_s),
                 f"{run.utilisation:.1%}",
                 f"{run.fairness:.3f}",
                 str(run.preemptions),
@@ -129,7 +143,18 @@ def command(
     )
 
 
-def _short(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+def _left_out(without_cards: int, unended: int) -> list[str]:
+    notes: list[str] = []
+    if without_cards:
+        notes.append(
+            "1 entry did not run on cards and is left out"
+            if without_cards == 1
+            else f"{without_cards} entries did not run on cards and are left out"
+        )
+    if unended:
+        notes.append(
+            "1 job had not ended yet and is left out"
+            if unended == 1
+            else f"{unended} jobs had not ended yet and are left out"
+        )
+    return notes

@@ -157,6 +157,7 @@ class Book:
             reason=shown.reason,
             attempt=last.number,
             segment=last.segment,
+            time_limit_s=spec.time_limit,
             spec=spec.masked(),
             attempts=attempts,
             directory=str(self._shown / "jobs" / job_id),

@@ -98,7 +98,7 @@ def ended(connection: Connection, since: float, limit: int) -> tuple[JobSummary,
 
 
 def _columns() -> list[Column[Any]]:
-    return [column for column in jobs.c if column.name not in ("spec", "notes", "submit_key")]
+    return [column for column in jobs.c if column.name not in ("notes", "submit_key")]
 
 
 def _filtered(query: Select[Any], wanted: PageQuery) -> Select[Any]:

@@ -14,6 +14,7 @@ from jumar.jobs.scheduling.records import USUAL_PRIORITY, QueuedJob
 from jumar.spec.array import JobArray
 from jumar.spec.causes import Cause, Values
 from jumar.spec.devices import LOCAL_NODE, CardRef
+from jumar.spec.duration import parse_duration
 from jumar.spec.job import JobSpec
 from jumar.spec.records import AttemptRecord, JobRecord, JobSummary, StagingRecord, Waiting
 from jumar.spec.states import AttemptState, JobState
@@ -78,6 +79,7 @@ class JobRow:
             "device": str(spec.device),
             "nodes": spec.nodes,
             "priority": spec.priority,
+            "time_limit_s": spec.time_limit,
         }
         same = {name: getattr(self, name) for name in _names(JobSummary) if name not in asked}
         return JobSummary(**same, **asked)
@@ -124,9 +126,18 @@ def job_row(row: Row[Any]) -> JobRow:
 
 
 def job_summary(row: Row[Any], tags: tuple[str, ...] = ()) -> JobSummary:
-    """A job as lists show it, without its spec."""
-    device = f"{row.kind}:{row.count}"
-    return _record(JobSummary, row, state=JobState(row.state), device=device, tags=tags)
+    """A job as lists show it; of its spec only what they show is looked at."""
+    made = {"state": JobState(row.state), "device": f"{row.kind}:{row.count}", "tags": tags}
+    return _record(JobSummary, row, time_limit_s=_time_limit_s(row.spec), **made)
+
+
+def _time_limit_s(spec: str) -> int | None:
+    """A list has hundreds of rows, which take long to validate, and shows those that are damaged."""
+    try:
+        limit_s = parse_duration(json.loads(spec)["time_limit"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return limit_s if isinstance(limit_s, int) else None
 
 
 def attempt_record(row: Row[Any]) -> AttemptRecord:

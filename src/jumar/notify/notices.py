@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jumar.notify.sending import Sender
 from jumar.notify.webhooks import Webhook, Webhooks
-from jumar.spec.causes import ENDED
+from jumar.spec.causes import ENDED, Cause
 from jumar.spec.devices import CardProcess
 from jumar.spec.metrics import Alert
 from jumar.spec.records import JobSummary
@@ -35,8 +35,8 @@ class Notices:
                 self.sender.add(hook, self._job_line(job, str(event), hook.language))
 
     def _job_line(self, job: JobSummary, event: str, language: str) -> str:
-        # A job that is done has no other reason than that.
-        why = None if event == "done" else reason(job, language)
+        # "Done" is said already.
+        why = None if job.cause == Cause.DONE else reason(job, language)
         said = phrase(
             *(language, "notice", event),
             name=job.name,

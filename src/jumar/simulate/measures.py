@@ -7,6 +7,7 @@ nobody ever had less than their due. It is looked at on a grid of moments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from jumar.simulate.run import Told
 
@@ -26,7 +27,7 @@ class Measures:
     p95_wait_s: float
     longest_wait_s: float
     utilisation: float
-    """Of what the cards could have given between the first and the last arrival."""
+    """Of what the cards could have given from the first to the last arrival; where all came at once, to the last end."""
     fairness: float
     preemptions: int
     repeated_card_s: float
@@ -38,30 +39,41 @@ class Measures:
     """Cards that waiting jobs need, on the grid."""
 
 
-def grid_of(told: Sequence[Told]) -> list[float]:
-    """Moments between the first arrival and the last, evenly spread."""
-    first = min(each.job.submitted for each in told)
-    last = max(each.job.submitted for each in told)
+def grid_of(told: Sequence[Told], until: float | None = None) -> list[float]:
+    """Moments of the time that is looked at, evenly spread."""
+    first, last = looked_at(told)
+    last = last if until is None else until
     return [first + (last - first) * (n + 0.5) / GRID for n in range(GRID)]
 
 
-def measure(policy: str, told: Sequence[Told], *, cards: int, took_s: float) -> Measures:
-    """The numbers of one run."""
-    waits = sorted(each.waited_s for each in told)
+def looked_at(told: Sequence[Told]) -> tuple[float, float]:
+    """From the first arrival to the last, since later nothing new comes and cards stand idle; where all came
+    at once, to the last end."""
     first = min(each.job.submitted for each in told)
     last = max(each.job.submitted for each in told)
+    if last > first:
+        return first, last
+    return first, max((each.ended for each in told if each.held), default=first)
+
+
+def measure(
+    policy: str, told: Sequence[Told], *, cards: int, took_s: float, until: float | None = None
+) -> Measures:
+    """The numbers of one run; `until`: where the grid ends, for runs that are drawn together."""
+    waits = sorted(each.waited_s for each in told)
+    first, last = looked_at(told)
     used = sum(
         each.job.cards * max(0.0, min(end, last) - max(since, first))
         for each in told
         for since, end in each.held
     )
-    holding, wanting = _by_moment(told)
+    holding, wanting = _by_moment(told, until)
     return Measures(
         policy=policy,
         jobs=len(told),
         ended=sum(bool(each.held) for each in told),
         mean_wait_s=sum(waits) / len(waits),
-        median_wait_s=waits[len(waits) // 2],
+        median_wait_s=median(waits),
         p95_wait_s=waits[len(waits) * 95 // 100],
         longest_wait_s=waits[-1],
         utilisation=used / (cards * (last - first)) if last > first else 0.0,
@@ -77,9 +89,11 @@ def measure(policy: str, told: Sequence[Told], *, cards: int, took_s: float) -> 
     )
 
 
-def _by_moment(told: Sequence[Told]) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+def _by_moment(
+    told: Sequence[Told], until: float | None
+) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
     """At each moment of the grid: the cards each user holds, and holds or waits for."""
-    grid = grid_of(told)
+    grid = grid_of(told, until)
     holding: list[dict[str, int]] = [{} for _ in grid]
     wanting: list[dict[str, int]] = [{} for _ in grid]
     start, step = grid[0], (grid[-1] - grid[0]) / (GRID - 1)

@@ -11,6 +11,7 @@ Jobs without cards, without a length or never started are left out and counted."
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +34,11 @@ class Trace:
     format: str
     jobs: list[TraceJob]
     left_out: int
+    """What did not run on cards."""
+    unended: int = 0
+    """What has not started, or not ended."""
+    cards: int | None = None
+    """How many the machine had, where the file says that."""
     notes: tuple[str, ...] = ()
 
 
@@ -46,21 +52,25 @@ def read_trace(path: Path) -> Trace:
         raise BadInput(f"{path}: {error.strerror}") from None
     name, read, notes = _format_of(text, path)
     jobs: list[TraceJob] = []
-    left_out = 0
+    left_out = unended = 0
     for where, job in _told_where(path, read(text)):
         if job is None:
             left_out += 1
+        elif isinstance(job, str):
+            unended += 1
         elif not _is_sound(job):
             raise BadInput(f"{path}, {where}: a number is out of range")
         else:
             jobs.append(job)
     if not jobs:
         raise BadInput(f"{path}: it has no job that ran on cards", hint="see jumar simulate --help")
-    return Trace(name, jobs, left_out, notes)
+    cards = _swf_cards(text) if name == "SWF" else None
+    return Trace(name, jobs, left_out, unended, cards, notes)
 
 
-_Found = tuple[str, TraceJob | None]
-"""Where in the file it is; None: not a job that ran on cards."""
+UNENDED = "unended"
+_Found = tuple[str, "TraceJob | str | None"]
+"""Where in the file it is; None: not a job that ran on cards; `UNENDED`: one that has not come to its end."""
 
 
 def _told_where(path: Path, found: Iterator[_Found]) -> Iterator[_Found]:
@@ -117,6 +127,12 @@ def _json_list(text: str, path: Path) -> list[dict[str, Any]]:
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     return ((n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip())
+
+
+def _swf_cards(text: str) -> int | None:
+    """`; MaxProcs: 8` in the head of the file."""
+    found = re.search(r"^;\s*MaxProcs:\s*([1-9]\d{0,5})\s*$", text, re.MULTILINE)
+    return None if found is None else int(found[1])
 
 
 def _swf(text: str) -> Iterator[_Found]:
@@ -190,12 +206,19 @@ def _pai(text: str) -> Iterator[_Found]:
 
 def _own(jobs: Iterable[Mapping[str, Any]]) -> Iterator[_Found]:
     for number, job in enumerate(jobs, 1):
-        _, _, count = str(job["device"]).partition(":")
+        kind, _, count = str(job["device"]).partition(":")
         started, finished = job.get("started_at"), job.get("finished_at")
         nodes = int(job.get("nodes") or 1)
-        if started is None or finished is None or finished <= started:
+        if kind == "cpu" or (finished is not None and started is None):
             yield f"job {number}", None
             continue
+        if started is None or finished is None:
+            yield f"job {number}", UNENDED
+            continue
+        if finished <= started:
+            yield f"job {number}", None
+            continue
+        limit_s = job.get("time_limit_s")
         yield (
             f"job {number}",
             TraceJob(
@@ -204,6 +227,8 @@ def _own(jobs: Iterable[Mapping[str, Any]]) -> Iterator[_Found]:
                 submitted=float(job["created_at"]),
                 cards=int(count or 1) * nodes,
                 runs_s=float(finished) - float(started),
+                # Each attempt had all of it.
+                limit_s=limit_s and float(limit_s) * max(1, int(job.get("attempt") or 1)),
                 nodes=nodes,
             ),
         )

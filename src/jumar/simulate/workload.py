@@ -67,10 +67,16 @@ def settled(
             hint="more --cards, or a larger --cards-per-node",
         )
     if too_large:
-        notes.append(f"{too_large} jobs need more cards than there are and are left out")
+        notes.append(
+            "1 job needs more cards than there are and is left out"
+            if too_large == 1
+            else f"{too_large} jobs need more cards than there are and are left out"
+        )
     if guessed:
         notes.append(
-            f"{guessed} jobs have no time limit in the trace; they are given 1.1 to 5 times "
+            f"1 job has no time limit in the trace; it is given 1.1 to 5 times what it ran (seed {seed})"
+            if guessed == 1
+            else f"{guessed} jobs have no time limit in the trace; they are given 1.1 to 5 times "
             f"what they ran (seed {seed})"
         )
     return Workload(tuple(fitting), tuple(notes))

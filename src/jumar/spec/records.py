@@ -162,6 +162,8 @@ class JobSummary:
     array_index: int | None = None
     segment: int = 1
     """Which of its time limits it is in."""
+    time_limit_s: int | None = None
+    """Of each attempt; None: it has none, or an older server does not tell."""
     tags: tuple[str, ...] = ()
 
 
