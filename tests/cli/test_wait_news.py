@@ -9,11 +9,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.cli.test_reasons import failed
 
 from jumar.cli.follow import WaitNews, log_to, print_log
 from jumar.client import Client, LogChunk, StateChange
 from jumar.errors import ServerUnreachable
-from jumar.spec.records import Waiting
+from jumar.spec.records import JobRecord, Waiting
 from jumar.spec.states import JobState
 
 STARTS = Waiting(
@@ -126,3 +127,32 @@ def test_what_keeps_a_job_from_being_started_is_told_once(
     said += capsys.readouterr().err
     assert said.startswith("waiting: no room left in /data/jobs/k7x2m9q4tb")
     assert said.count("\n") == 1
+
+
+class Segments:
+    """A job that reached its limit once, told twice, and went on."""
+
+    def __init__(self, job: JobRecord) -> None:
+        self._job = job
+
+    def get(self, _job: str) -> JobRecord:
+        return self._job
+
+    def follow(self, _job: str, **_: object) -> Iterator[StateChange | LogChunk]:
+        yield LogChunk("step 1\n", 0, 7)
+        for _ in range(2):
+            yield StateChange(JobState.QUEUED, "ended", "time-limit", self._job.values)
+        yield StateChange(JobState.RUNNING, None)
+        yield LogChunk("step 2\n", 7, 14)
+
+
+def test_the_end_of_a_segment_is_told_between_the_lines_of_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended = replace(failed("time-limit", {"ended": "timed-out"}), state=JobState.QUEUED, attempt=1)
+    print_log(cast("Client", Segments(ended)), "k7x2m9q4tb", write=log_to(sys.stdout))
+    out, err = capsys.readouterr()
+    assert out == "step 1\nstep 2\n"
+    assert err == (
+        "attempt 1 timed out: reached its time limit; the next segment will go on from there\n"
+    )

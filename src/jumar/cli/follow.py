@@ -16,6 +16,7 @@ from jumar.cli.staging_text import away_text, progress_text
 from jumar.client import Client, LogChunk, Reconnecting, StateChange
 from jumar.errors import JumarError
 from jumar.spec.array import JobArray
+from jumar.spec.causes import ENDED
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 from jumar.spec.urls import is_remote
@@ -51,6 +52,7 @@ def print_log(
     write: Write,
 ) -> None:
     """Write the log until the job is over. KeyboardInterrupt comes through."""
+    told_ends: set[str] = set()
     with WaitNews(client, job) as waits:
         for event in client.follow(job, tail=tail, node=node, rank=rank):
             if isinstance(event, LogChunk):
@@ -58,7 +60,23 @@ def print_log(
             elif isinstance(event, Reconnecting):
                 note(f"{event.why}; trying again in {event.pause_s:g} s")
             elif isinstance(event, StateChange):
+                said = _between_attempts(client, job, event)
+                if said is not None and said not in told_ends:
+                    told_ends.add(said)
+                    note(said)
                 waits.state(event.state)
+
+
+def _between_attempts(client: Client, job: str, event: StateChange) -> str | None:
+    """How an attempt ended that is not the last; None of any other news."""
+    if ENDED not in event.values:
+        return None
+    try:
+        record = client.get(job)
+    except JumarError:
+        return event.reason
+    # The next attempt may have begun meanwhile.
+    return reason(record, language()) if ENDED in record.values else event.reason
 
 
 def tell_queued(job: JobRecord, *, as_json: bool) -> None:
