@@ -140,7 +140,7 @@ class Segments:
 
     def follow(self, _job: str, **_: object) -> Iterator[StateChange | LogChunk]:
         yield LogChunk("step 1\n", 0, 7)
-        for _ in range(2):
+        for _time in range(2):
             yield StateChange(JobState.QUEUED, "ended", "time-limit", self._job.values)
         yield StateChange(JobState.RUNNING, None)
         yield LogChunk("step 2\n", 7, 14)
