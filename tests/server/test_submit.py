@@ -42,7 +42,7 @@ places = some.dictionaries(names, names.map("obs://bucket/{}/".format), max_size
 @given(
     some.fixed_dictionaries(
         {
-            "name": some.from_regex(r"[a-z][a-z0-9.-]{0,8}[a-z]", fullmatch=True),
+            "name": some.from_regex(r"[a-z]([.-]?[a-z0-9]){0,4}", fullmatch=True),
             "command": some.lists(texts.filter(str.strip), min_size=1, max_size=4),
             "device": some.sampled_from(["npu:8", "gpu", "sim:2", "cpu"]),
         },

@@ -4,12 +4,14 @@ A head is passed on only if there is one way to read it: what two programs could
 messages (two lengths, a length and chunks, bare line ends, folded lines) is refused."""
 
 import re
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 OWN_COOKIES = ("jumar_", "__host-jumar", "__secure-jumar")
 """How names of our cookies begin; jobs neither see nor set them."""
+_BEFORE_NAMES = string.whitespace + string.punctuation.replace("_", "")
 MOST_HEAD_BYTES = 64 << 10
 _MOST_BODY_DIGITS = 18
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -202,8 +204,9 @@ def parse_response(head: bytes) -> ResponseHead:
 
 def is_own_cookie(pair: str) -> bool:
     """Whether a cookie, by its name or as it is set, is one of ours."""
-    # Browsers send back one without a name as its value, which may look like one with a name.
-    return pair.lstrip("= \t").lower().startswith(OWN_COOKIES)
+    # Browsers send back one without a name as its value, which may look like one with a name; and who reads it
+    # in the job may pass over other signs before a name.
+    return pair.lstrip(_BEFORE_NAMES).lower().startswith(OWN_COOKIES)
 
 
 def is_field(line: bytes) -> bool:
