@@ -125,6 +125,14 @@ BOXED = """\
 ╰──────────────────────────────────────────────────────────────────────────────╯
 KeyError: 'lr'
 """
+WRAPPED_BOX = """\
+╭───────────────────── Traceback (most recent call last) ──────────────────────╮
+│ /opt/lib/python3.10/site-packages/transformers/trainer.py:2474 in            │
+│ _inner_training_loop                                                         │
+│ ❱ 2474 │   │   │   loss = self.training_step(model, inputs, items)           │
+╰──────────────────────────────────────────────────────────────────────────────╯
+TypeError: MyTrainer.training_step() takes 3 positional arguments but 4 were given
+"""
 
 
 @pytest.mark.parametrize(
@@ -132,6 +140,7 @@ KeyError: 'lr'
     [
         (MIXED, "not-there", "/u/train.py:3"),
         (BOXED, "key-missing", "/u/train.py:12"),
+        (WRAPPED_BOX, "library-mismatch", "/opt/lib/python3.10/site-packages/transformers/trainer.py:2474"),
         ("".join(f"2026-07-03T14:20:51.565839352Z {line}\n" for line in SHAPE.format(line=4).splitlines()), "shape", "/u/train.py:4"),
         ("".join(f"10.0.1.96: {line}\n" for line in SHAPE.format(line=4).splitlines()), "shape", "/u/train.py:4"),
         ("".join(f"worker-3: {line}\n" for line in SHAPE.format(line=4).splitlines()), "shape", "/u/train.py:4"),
@@ -370,3 +379,22 @@ def test_any_mix_of_lines_gives_a_verdict(text: str) -> None:
         assert judge([Source("log", lambda: os.dup(fd))]).files == 1
     finally:
         os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        # Nothing that is known: only its words are read.
+        ("ValueError: No anchors found in the pyramid", "unsure"),
+        ("ValueError: the widths of both branches do not agree", "unsure"),
+        # Its rule, or what to do, is in the message itself.
+        ("ValueError: `mode` must be one of 'fast', 'slow'", "fault"),
+        ("ValueError: No anchors found in the pyramid. Please check `anchor_sizes`.", "fault"),
+        ("ZeroDivisionError: division by zero", "fault"),
+    ],
+)
+def test_what_is_only_read_literally_is_called_so(tmp_path: Path, message: str, kind: str) -> None:
+    verdict = why(tmp_path, rank0=f"{TRACEBACK.format(line=9)}{message}\n")
+    assert (verdict.kind, verdict.whose == "unknown") == (kind, kind == "unsure")
+    assert verdict.what["en"].startswith("This message is not known") == (kind == "unsure")
+    assert verdict.what["zh"].startswith("这条消息不在已知之列") == (kind == "unsure")

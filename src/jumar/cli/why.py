@@ -10,7 +10,7 @@ from jumar.cli import completing
 from jumar.cli.connect import connected
 from jumar.cli.output import labelled, language, local, print_json, readable_line, say
 from jumar.errors import BadInput
-from jumar.spec.verdicts import CONSEQUENCE, Evidence, Verdict
+from jumar.spec.verdicts import LOOK_NEXT, Evidence, Verdict
 from jumar.words.reasons import phrase
 
 
@@ -78,7 +78,7 @@ def _print(verdict: Verdict) -> None:
         say(f"  {', '.join(where)}")
     for one in verdict.evidence:
         say(f"  {_line(one)}")
-    label = "look next" if verdict.kind == CONSEQUENCE else "remedy"
+    label = "look next" if verdict.kind in LOOK_NEXT else "remedy"
     say(labelled(label, verdict.remedy[spoken]))
     if verdict.followed:
         say(local("{label}:", label=local("also in the logs")))

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 
 UNKNOWN = "unknown"
 """Whose a fault is when the logs do not tell."""
-FAULT, CONSEQUENCE, NOTHING = "fault", "consequence", "nothing"
-"""What kind of answer it is: a consequence says which log holds the fault, and how to get it."""
+FAULT, UNSURE, CONSEQUENCE, NOTHING = "fault", "unsure", "consequence", "nothing"
+"""What kind of answer it is: an unsure one reads a message literally that is not known, a consequence says which log
+holds the fault, and how to get it."""
+LOOK_NEXT = frozenset((UNSURE, CONSEQUENCE))
+"""Answers whose remedy says where to look, not what to mend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,8 @@ class Verdict:
 
     cause: str | None
     kind: str = FAULT
-    """fault; consequence, where another log holds the fault and `remedy` says which; nothing."""
+    """fault; unsure, where the message is not known and only read literally; consequence, where another log holds the fault
+    and `remedy` says which; nothing."""
     whose: str
     """script, card, network, host, memory or unknown; none where nothing is wrong."""
     what: Mapping[str, str]

@@ -3,7 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, UNKNOWN, Evidence, Verdict
+from jumar.spec.verdicts import (
+    CONSEQUENCE,
+    FAULT,
+    NOTHING,
+    UNKNOWN,
+    UNSURE,
+    Evidence,
+    Verdict,
+)
 from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
 from jumar.why.event import Event
 from jumar.why.knowledge import LANGUAGES, LIBRARY_ERROR, PYTHON_ERROR, Cause, Level, texts
@@ -33,17 +41,22 @@ def answer(
     also: Sequence[str] = (),
     particular: str | None = None,
     details: Sequence[Detail] = (),
+    *,
+    is_unsure: bool = False,
 ) -> Verdict:
+    """What is told of a cause; `is_unsure` where its message is only read literally."""
     told = {
         one: _words_of(one, particular) if particular else texts(one)[name] for one in LANGUAGES
     }
     if particular is None and name in _UNEXPLAINED and "advice" in also:
         # Where a message says what to do, that nothing is known of it would be no help.
         told = {one: {**told[one], "remedy": texts(one)["also"]["advised"]} for one in LANGUAGES}
+    if is_unsure:
+        told = {one: _literally(one, told[one]) for one in LANGUAGES}
     return Verdict(
         cause=None if known is None else known.name,
-        whose=UNKNOWN if known is None else known.whose,
-        kind=_kind(known),
+        whose=UNKNOWN if known is None or is_unsure else known.whose,
+        kind=UNSURE if is_unsure else _kind(known),
         what={one: _what(one, told[one]["what"], values, details) for one in LANGUAGES},
         remedy={one: _remedy(one, told[one]["remedy"], values, also, details) for one in LANGUAGES},
         files=read.files,
@@ -54,6 +67,12 @@ def answer(
 def _words_of(language: str, particular: str) -> Mapping[str, str]:
     known = words(language).get(particular)
     return words_of_reasons(language)[particular] if known is None else known
+
+
+def _literally(language: str, told: Mapping[str, str]) -> Mapping[str, str]:
+    """Words for a message that is not known, with that said before them."""
+    known = texts(language)["also"]
+    return {name: f"{known[f'literal-{name}']}{_SPACE[language]}{told[name]}" for name in told}
 
 
 def _kind(known: Cause | None) -> str:

@@ -41,6 +41,13 @@ TOLD_BY_LINES = frozenset(
         ),
     )
 )
+# What a message that no table knows is told as by a word or two of it: these may be about anything.
+_BY_WORDS = GENERAL - {PYTHON_ERROR} | {
+    *("configuration", "arguments", "wrong-type", "shape", "dtype", "other-device", "index-range"),
+    *("data-broken", "data-pipeline", "data-empty", "not-there", "already-there", "library-use"),
+    *("numerical", "model-load", "checkpoint-fit", "autograd", "not-a-number", "too-late"),
+    *("library-mismatch", "rank-setup", "parallel-plan", "access", "kernel-missing"),
+}
 # Within one message: what it says of a lost peer is worth more than that an operator failed.
 _VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
 
@@ -74,6 +81,16 @@ class Event:
     """The line below it, where its sentence goes on there."""
     is_stated: bool = False
     """That form is one of a sentence, whatever it is about."""
+    is_literal: bool = False
+    """That form is told by a word or two of the sentence."""
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether no table knows its message, nor does that say what to do: it is only read literally."""
+        if "advice" in self.also:
+            return False
+        is_by_words = self.particular is None and not self.weight
+        return self.is_literal or (is_by_words and self.cause.name in _BY_WORDS)
 
     @property
     def level(self) -> Level:

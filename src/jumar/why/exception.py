@@ -189,6 +189,7 @@ def of_exception(one: Raised, known: Known) -> Event:
         also=_also(told, cause, form, is_known=best is not None or form is not None),
         particular=None if form is None else form.name,
         is_stated=form is not None and form.is_stated,
+        is_literal=form is not None and form.is_literal,
     )
 
 

@@ -205,7 +205,10 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
     details = details_around(chosen, same)
     return replace(
-        answer(name, values, read, event.cause, event.also, event.particular, details),
+        answer(
+            *(name, values, read, event.cause, event.also, event.particular, details),
+            is_unsure=event.is_unsure,
+        ),
         evidence=evidence_of([chosen, *same[: MOST_SAME - 1]]),
         followed=evidence_of(_different(event, others)),
         rank=rank,

@@ -183,7 +183,7 @@ def _first_statement(lines: Sequence[Line]) -> Event | None:
         if found is not None and not (found.is_weak and kind.name == LIBRARY_ERROR):
             values = {"error": cut(text, LONGEST_ERROR), **found.values}
             event = Event(found.cause, line, began([line]), values, is_line=True, is_stated=True)
-            event.particular = found.name
+            event.particular, event.is_literal = found.name, found.is_literal
             return event
     return None
 

@@ -68,7 +68,8 @@ def _mend_step(event: Event) -> None:
     """Of a step that failed, the reason, if it is one that is known."""
     reason = _without(_VAGUE, reason_of(event.line.text.strip()))
     if reason is not None:
-        event.cause, event.particular, event.is_stated = reason.cause, reason.name, False
+        event.cause, event.particular = reason.cause, reason.name
+        event.is_stated = event.is_literal = False
         event.values = {**event.values, **reason.values}
 
 

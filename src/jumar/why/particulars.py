@@ -53,6 +53,8 @@ class Read:
     values: dict[str, str]
     is_stated: bool = False
     """It is known what a sentence states, not what it is about."""
+    is_literal: bool = False
+    """Not even that is sure: a word or two of the sentence told it."""
 
 
 def read(cause: str, message: str, where: str, states: str = "") -> Read | None:
@@ -64,7 +66,9 @@ def read(cause: str, message: str, where: str, states: str = "") -> Read | None:
 
 def _stated(cause: str, states: str) -> Read | None:
     found = stated(cause, states)
-    return None if found is None else Read(found.name, found.cause, found.values, is_stated=True)
+    if found is None:
+        return None
+    return Read(found.name, found.cause, found.values, is_stated=True, is_literal=found.is_literal)
 
 
 def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> Read | None:

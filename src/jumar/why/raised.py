@@ -59,7 +59,10 @@ _LIBRARY = (
 )
 # A traceback that is drawn as a box: its frames are `path:line in name`, all else in it is quoted source.
 _BOXED = ("\u2502", "\u256d", "\u2570", "\u2503", "\u254f")
-_BOXED_FRAME = re.compile(r"[\u2502\u2503] (?P<path>\S.*\.py):(?P<line>\d+) in (?P<name>\S+)")
+# A name that is too long for its line stands below it.
+_BOXED_FRAME = re.compile(
+    r"[\u2502\u2503] (?P<path>\S.*\.py):(?P<line>\d+) in\b(?: (?P<name>[^\s\u2502\u2503]+))?"
+)
 # A traceback of a notebook has the exception's name above it; its frames are `File path:line, in name(…)` or `path in name(…)`.
 _NOTEBOOK = re.compile(r"(?P<name>[A-Za-z_][\w.]*)\s{2,}Traceback \(most recent call last\)")
 _NOTEBOOK_FRAME = re.compile(
@@ -71,8 +74,10 @@ _WRAPS_STACK = re.compile(r"[A-Za-z_][\w.]*: Traceback \(most recent call last\)
 # A frame of compiled code has no line of source.
 _COMPILED = re.compile(r"\s*File \"[^\"]+\.p(?:yx|xi)\"")
 _MARKER = re.compile(r"[\s^~]*|\[Previous line repeated \d+ more times?\]")
-# The line at which a notebook's frame stands, among others that it quotes.
-_AT = re.compile(r"-{1,6}> ?\[?\d+\]? (?P<source>.+)")
+# The line at which a frame of a notebook or a box stands, among others that it quotes.
+_AT = re.compile(
+    r"(?:-{1,6}> ?\[?\d+\]? |[\u2502\u2503] [\u2771>] *\d+ [\u2502\u2503 ]*)(?P<source>[^\u2502\u2503\n]+)"
+)
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`'\"(])|\n+|(?<=\.)\s{2,}")
 _SAME = "="
 _ANY_VALUE = "+"
 _WEAK = "~"
+_LITERAL = "?"
 # Causes that only say of which kind a message is, and say it truly.
 _KINDS = frozenset(
     (
@@ -68,6 +69,8 @@ class Statement:
     over: frozenset[str]
     is_weak: bool
     """It tells little: any other sentence tells more."""
+    is_literal: bool
+    """What it is about is not known."""
     pattern: re.Pattern[str]
 
 
@@ -78,7 +81,8 @@ class Stated:
     name: str
     cause: Cause
     values: dict[str, str]
-    is_weak: bool = False
+    is_weak: bool
+    is_literal: bool
 
 
 def stated(cause: str, message: str) -> Stated | None:
@@ -113,7 +117,8 @@ def _stated(one: Statement, cause: str, said: list[str], found: re.Match[str]) -
     # What the message's kind is stays true; only what a word of it told may be another matter.
     told_as = causes()[cause] if one.cause is None or cause in _KINDS else one.cause
     named = {name: value.strip() for name, value in found.groupdict().items() if value}
-    return Stated(one.name, told_as, {"said": _shortened(" ".join(said)), **named}, one.is_weak)
+    values = {"said": _shortened(" ".join(said)), **named}
+    return Stated(one.name, told_as, values, one.is_weak, one.is_literal)
 
 
 def _sentences(message: str) -> Iterator[str]:
@@ -147,8 +152,9 @@ def statements() -> tuple[Statement, ...]:
         Statement(
             name,
             None if cause == _SAME else causes()[cause],
-            _KINDS | _OPEN | _OF_WORDS if over == _ANY_VALUE else _KINDS | _OPEN,
-            over == _WEAK,
+            _KINDS | _OPEN | _OF_WORDS if over.startswith(_ANY_VALUE) else _KINDS | _OPEN,
+            over.startswith(_WEAK),
+            over.endswith(_LITERAL),
             re.compile(pattern),
         )
         for name, cause, over, pattern in rows("jumar.why", "statements.tsv")
