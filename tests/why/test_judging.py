@@ -398,3 +398,49 @@ def test_what_is_only_read_literally_is_called_so(tmp_path: Path, message: str, 
     assert (verdict.kind, verdict.whose == "unknown") == (kind, kind == "unsure")
     assert verdict.what["en"].startswith("This message is not known") == (kind == "unsure")
     assert verdict.what["zh"].startswith("这条消息不在已知之列") == (kind == "unsure")
+
+
+PY_SPY = """\
+step 20 | loss 3.42
+Process 812: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 900 (idle): "Thread-1"
+    wait (threading.py:327)
+Thread 812 (idle): "MainThread"
+    {inner}
+    step (loop.py:25)
+    <module> (train.py:67)
+"""
+FAULTHANDLER = """\
+Timeout (0:00:30)!
+Thread 0x00007f0000000000 (most recent call first):
+  File "/usr/lib/python3.11/multiprocessing/connection.py", line 395 in _recv
+  File "/usr/lib/python3.11/multiprocessing/queues.py", line 103 in get
+  File "/u/loop.py", line 25 in step
+  File "/u/train.py", line 67 in <module>
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "place"),
+    [
+        (PY_SPY.format(inner="all_reduce (torch/distributed/distributed_c10d.py:2501)"), "all ranks take part", "loop.py:25"),
+        (PY_SPY.format(inner="_recv (multiprocessing/connection.py:395)"), "another process or thread", "loop.py:25"),
+        (PY_SPY.format(inner="read (ssl.py:1166)"), "from the network", "loop.py:25"),
+        (PY_SPY.format(inner="slowly (model.py:3)"), "stood at slowly (model.py:3).", "model.py:3"),
+        (FAULTHANDLER, "another process or thread", "/u/loop.py:25"),
+    ],
+)  # fmt: skip
+def test_a_stack_dump_tells_where_a_program_stands(
+    tmp_path: Path, text: str, told: str, place: str
+) -> None:
+    verdict = why(tmp_path, rank0=text)
+    assert (verdict.cause, verdict.whose, verdict.kind) == ("stalled", "unknown", "consequence")
+    assert told in verdict.what["en"]
+    assert verdict.place == place
+
+
+def test_an_error_counts_more_than_a_stack_dump(tmp_path: Path) -> None:
+    text = f"{SHAPE.format(line=4)}{PY_SPY.format(inner='wait (threading.py:3)')}"
+    assert why(tmp_path, rank0=text).cause == "shape"

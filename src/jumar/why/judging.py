@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from jumar.spec.verdicts import Verdict
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
+from jumar.why.dumps import stalled
 from jumar.why.event import Event
 from jumar.why.knowledge import (
     ERROR_LINE,
@@ -147,7 +148,11 @@ def _last_resort(logs: Sequence[Source]) -> Sign | None:
             text = os.pread(fd, _TAIL, start)
         cut = text.find(b"\n") + 1 if start else 0
         lines = lines_of(start + cut, text[cut:], year_of(status.st_mtime))
-        event = None if b"\0" in text else _raised_by_name(lines) or last_resort(lines)
+        event = (
+            None
+            if b"\0" in text
+            else _raised_by_name(lines) or stalled(lines) or last_resort(lines)
+        )
         if event is not None:
             return Sign(event, source, status.st_mtime, is_survived=False)
     return None

@@ -17,6 +17,7 @@ LANGUAGES = ("en", "zh")
 PYTHON_ERROR, LIBRARY_ERROR, ERROR_LINE = "python-error", "library-error", "error-line"
 OPTIONAL_MISSING, EXTENSION_BUILD = "optional-missing", "extension-build"
 CUT_OFF = "cut-off"
+STALLED = "stalled"
 API_GONE, API_NEW = "api-gone", "api-new"
 # How the layers above CANN and HCCL write a code of theirs.
 _CODE_FORMS = {

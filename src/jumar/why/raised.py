@@ -297,7 +297,12 @@ def _asserted(above: Sequence[Line]) -> str | None:
 
 
 def _is_own(frame: re.Match[str]) -> bool:
-    return not any(part in frame["path"] for part in _LIBRARY)
+    return not is_library_path(frame["path"])
+
+
+def is_library_path(path: str) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
+    return any(part in path for part in _LIBRARY)
 
 
 def _own_source(above: Sequence[Line]) -> str:
