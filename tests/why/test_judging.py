@@ -444,3 +444,19 @@ def test_a_stack_dump_tells_where_a_program_stands(
 def test_an_error_counts_more_than_a_stack_dump(tmp_path: Path) -> None:
     text = f"{SHAPE.format(line=4)}{PY_SPY.format(inner='wait (threading.py:3)')}"
     assert why(tmp_path, rank0=text).cause == "shape"
+
+
+def test_what_the_shell_says_below_an_exception_is_not_its_message(tmp_path: Path) -> None:
+    text = f"{TRACEBACK.format(line=9)}KeyError: 'lr'\nSegmentation fault (core dumped)\n"
+    assert why(tmp_path, rank0=text).cause == "key-missing"
+
+
+def test_what_pip_and_tables_show_around_it_is_told(tmp_path: Path) -> None:
+    pip = (
+        "ERROR: Cannot install a and numpy==1.26 because these package versions have conflicting dependencies.\n\n"
+        "The conflict is caused by:\n    The user requested numpy==1.26\n    a 4.1 depends on numpy>=2\n\n"
+    )
+    told = why(tmp_path, rank0=pip).what["en"]
+    assert "“The user requested numpy==1.26; a 4.1 depends on numpy>=2”" in told
+    table = f"columns: ['id;age;income']\n{TRACEBACK.format(line=9)}KeyError: 'age'\n"
+    assert "id;age;income" in why(tmp_path, rank0=table).what["zh"]

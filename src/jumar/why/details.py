@@ -10,6 +10,7 @@ from functools import cache
 from jumar.why.knowledge import LIBRARY_ERROR, Cause, Level, rows
 
 WHAT, REMEDY = "what", "remedy"
+_LINES = re.compile(r"\s*\n\s*")
 _CONSEQUENCES = range(Level.SYMPTOM, Level.WRAPPER + 1)
 
 
@@ -40,7 +41,10 @@ def details_of(cause: Cause, text: str) -> Iterator[Detail]:
         found = pattern.search(text) if topic not in told else None
         if found is not None:
             told.add(topic)
-            yield Detail(to, sentence, found.groupdict())
+            values = {
+                name: _LINES.sub("; ", value.strip()) for name, value in found.groupdict("").items()
+            }
+            yield Detail(to, sentence, values)
 
 
 @cache
