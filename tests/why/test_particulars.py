@@ -7,7 +7,7 @@ import pytest
 from tests.why.logs import verdict_of as _of
 
 from jumar.why.knowledge import LANGUAGES, causes, texts
-from jumar.why.particulars import fits_all, particulars, read, words
+from jumar.why.particulars import below, fits_all, particulars, read, words
 from jumar.why.statements import statements
 from jumar.why.symbols import cut
 
@@ -35,7 +35,8 @@ def test_each_form_is_told_with_its_names(name: str, source: str, message: str) 
 
 
 def test_the_table_and_its_words_are_whole() -> None:
-    named = {one.name for one in (*particulars(), *statements(), *fits_all())}
+    further = [one for forms in below().values() for one in forms]
+    named = {one.name for one in (*particulars(), *statements(), *fits_all(), *further)}
     for language in LANGUAGES:
         told = words(language)
         assert named == set(told)
@@ -48,7 +49,9 @@ def test_the_table_and_its_words_are_whole() -> None:
         found = {*one.pattern.groupindex, "said", "error"}
         told = "".join(words("en")[one.name].values())
         assert {name[1:-1] for name in _NAME.findall(told)} <= found
-    for one in (*particulars(), *fits_all()):
+    # What announces others is a form or a cause.
+    assert {*below()} <= {one.name for one in particulars()} | {*causes()}
+    for one in (*particulars(), *fits_all(), *further):
         found = set(one.message.groupindex) | set(one.values) | {"error"}
         found |= set(re.compile(one.where).groupindex) if one.where else set()
         sentences = words("en")[one.name]

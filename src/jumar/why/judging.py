@@ -20,9 +20,9 @@ from jumar.why.knowledge import (
     causes,
 )
 from jumar.why.line import last_resort, read_closer
-from jumar.why.naming import name_what_it_is_about
+from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
-from jumar.why.signs import Logs, Sign, Source, opened, read_log, year_of
+from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
 from jumar.why.symbols import LONGEST_ERROR, cut
 
 _TAIL = 16 * 1024
@@ -65,6 +65,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
         return answer("nothing", {}, read)
     chosen = _compilers_word(chosen, read.signs)
     name_what_it_is_about(chosen.event)
+    name_by_what_is_below(chosen.event, below(chosen))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
 
 

@@ -31,7 +31,7 @@ from jumar.why.symbols import LONGEST_ERROR, cut
 _WARNING = re.compile(r"[a-z]Warning: ")
 # A line that its writer calls information, early in it: no fault, whatever its words.
 _INFORMATION = re.compile(
-    r"^(?:I (?:tensorflow|external|xla)/|.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) |: I (?:tensorflow|external|xla)/))"
+    r"^(?:I (?:tensorflow|external|xla)/|Unable to find image '[^']+' locally|.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) |: I (?:tensorflow|external|xla)/))"
 )
 # A warning that says why there is no card, where nothing else is told.
 _TELLING = "CUDA initialization: "

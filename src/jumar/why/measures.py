@@ -1,4 +1,5 @@
-"""What the numbers of a message tell that its words do not: who fills a card that has no memory left."""
+"""What the numbers of a message tell that its words do not: who fills a card that has no memory left, on which side of all
+versions that there are the one that is asked for is."""
 
 import re
 from collections.abc import Mapping
@@ -11,9 +12,15 @@ _GAPS = 0.15
 _SINGLE, _HELD, _SCATTERED = "memory-single", "memory-others", "memory-gaps"
 _HELD_CACHED = "memory-others-cached"
 
+_OLDER, _NEWER = "pip-older", "pip-newer"
+_PARTS = 6
+_VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
+
 
 def fits(form: str, values: Mapping[str, str]) -> bool:
     """Whether the numbers bear out what a form says; a form that says nothing of numbers always fits."""
+    if form in (_OLDER, _NEWER):
+        return _is_outside(form, values)
     if form not in (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED):
         return True
     total, asked = _bytes(values, "total"), _bytes(values, "asked")
@@ -24,6 +31,22 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
         return spare > max(asked, _GAPS * total)
     others = total - _bytes(values, "free") - _held_by_it(form, values)
     return others > max(_OTHERS * total, _CONTEXT)
+
+
+def _is_outside(form: str, values: Mapping[str, str]) -> bool:
+    """Whether the version that is asked for is before, or behind, all that there are."""
+    asked = _versions(values["asked"])
+    there = _versions(values["versions"])
+    if not asked or not there:
+        return False
+    return asked[0] < min(there) if form == _OLDER else asked[0] > max(there)
+
+
+def _versions(text: str) -> list[tuple[int, ...]]:
+    # 2.0 is 2.0.0.
+    found = [one for part in text.split(",") if (one := _VERSION.match(part.strip()))]
+    parts = (tuple(map(int, one[0].split("."))) for one in found)
+    return [one + (0,) * (_PARTS - len(one)) for one in parts]
 
 
 def _held_by_it(form: str, values: Mapping[str, str]) -> float:

@@ -6,7 +6,7 @@ import re
 
 from jumar.why.event import Event
 from jumar.why.knowledge import API_GONE, API_NEW, ERROR_LINE, LIBRARY_ERROR, PYTHON_ERROR, Level
-from jumar.why.particulars import Read, read
+from jumar.why.particulars import Read, read, read_below
 from jumar.why.reasons import advised_by, reason_of, speaker_of
 
 # What a line's class tells so little of that its grammar tells more.
@@ -61,6 +61,15 @@ def name_what_it_is_about(event: Event) -> None:
     is_service = form is not None and event.cause.name in _RANKS_SAY
     if form is not None and (event.level is not Level.LOST_PEER or is_service):
         event.cause, event.particular = form.cause, form.name
+        event.values = {**event.values, **form.values}
+
+
+def name_by_what_is_below(event: Event, text: str) -> None:
+    """Of a line that only announces what follows, what that says."""
+    form = read_below(event.particular or event.cause.name, text)
+    if form is not None:
+        event.cause, event.particular = form.cause, form.name
+        event.is_stated = event.is_literal = False
         event.values = {**event.values, **form.values}
 
 

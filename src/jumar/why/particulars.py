@@ -21,6 +21,10 @@ _NONE = "-"
 # What a message says is quoted further than a name: its end tells what has to be.
 _LONGEST, _LONGEST_SAID = 120, 240
 _ANY = "*"
+# Before the form whose lines below are read for this one.
+_BELOW = "<"
+# A program wraps its sentences as wide as the terminal is.
+_WRAPPED = re.compile(r"\s+")
 # What a line of a program does not explain away: it is told together with these.
 _KEPT = frozenset(
     (
@@ -64,6 +68,12 @@ def read(cause: str, message: str, where: str, states: str = "") -> Read | None:
     )
 
 
+def read_below(heading: str, text: str) -> Read | None:
+    """What the lines below one say that only announces them, by the name of its form or cause."""
+    forms = below().get(heading, ())
+    return _read(forms, "", _WRAPPED.sub(" ", text), "") if forms else None
+
+
 def _stated(cause: str, states: str) -> Read | None:
     found = stated(cause, states)
     if found is None:
@@ -83,7 +93,8 @@ def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> 
             named = found.groupdict() | ({} if there is None else there.groupdict())
             said = {name: _value(name, value) for name, value in named.items() if value}
             # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.
-            is_whole = all(said.get(name) for name in named) and measures.fits(one.name, said)
+            whole = {name: value.strip() for name, value in named.items() if value}
+            is_whole = all(said.get(name) for name in named) and measures.fits(one.name, whole)
             if is_whole and _is_what_is_none(named, message, where):
                 return Read(one.name, one.cause, {**one.values, **said})
     return None
@@ -116,9 +127,21 @@ def particulars() -> tuple[Particular, ...]:
     """All of the tables, the particular ones first: what a program says in its own words, then forms of exceptions."""
     programs = (
         _particular(name, cause, _over(cause), pattern, _NONE, _NONE)
-        for name, cause, pattern, *_ in rows("jumar.why", "programs.tsv")
+        for name, cause, pattern, *words in rows("jumar.why", "programs.tsv")
+        if not words[0].startswith(_BELOW)
     )
     return (*programs, *(_particular(*row) for row in rows("jumar.why", "particulars.tsv")))
+
+
+@cache
+def below() -> Mapping[str, Sequence[Particular]]:
+    """By the form or cause of a line that only announces others, the forms of those."""
+    found: dict[str, list[Particular]] = {}
+    for name, cause, pattern, *words in rows("jumar.why", "programs.tsv"):
+        if words[0].startswith(_BELOW):
+            one = _particular(name, cause, _ANY, pattern, _NONE, _NONE)
+            found.setdefault(words[0].removeprefix(_BELOW), []).append(one)
+    return found
 
 
 @cache

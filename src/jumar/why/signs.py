@@ -112,6 +112,13 @@ def _last_gap(found: Sequence[Event], size: int) -> int:
     return 0
 
 
+def below(sign: Sign) -> str:
+    """A sign's own line and those below it."""
+    with opened(sign.source) as fd:
+        text = b"" if fd is None else os.pread(fd, _AFTER, sign.event.line.offset)
+    return "\n".join(line.text for line in lines_of(sign.event.line.offset, text, 0))
+
+
 def around(sign: Sign) -> str:
     """The lines around a sign, without what stands before each."""
     with opened(sign.source) as fd:
