@@ -21,7 +21,7 @@ _ADVISES = re.compile(
 _NO_ADVICE = re.compile(
     r"(?i)report (?:a|this|the) (?:bug|issue)|open an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
     # `call aclnnAdd failed` names what was called.
-    r"|[Cc]heck the documentation of torch\.load|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
+    r"|[Cc]heck failed\b|[Cc]heck the documentation of torch\.load|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
     r"|look up dimensions by name|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
 # What whoever posted a log wrote below it: no library says I, nor asks for help.
@@ -227,10 +227,11 @@ def told_by(one: Raised) -> Told:
     values: dict[str, str] = {}
     sentences: list[str] = []
     advised = advice(message)
-    if advised and not (advised.startswith(_GUESS) and _GUESSED.search(message)):
+    api = api_of(one.lines[0].text, one.source)
+    is_replaced = api is not None and bool(api.instead)
+    if advised and not (advised.startswith(_GUESS) and (is_replaced or _GUESSED.search(message))):
         sentences.append("advice")
         values["advice"] = advised
-    api = api_of(one.lines[0].text, one.source)
     if api is not None:
         values |= {
             "api": api.name,

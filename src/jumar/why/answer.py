@@ -139,7 +139,11 @@ def _own_words(event: Event) -> list[Detail]:
         return []
     is_told = event.is_stated or "{error}" in texts("en")[event.cause.name]["what"]
     said = [] if is_told else [Detail(WHAT, "own-message", {"error": error})]
-    return said if line in error else [*said, Detail(WHAT, "own-line", {"line": line})]
+    if line in error:
+        return said
+    part = event.values.get("part")
+    marked = [Detail(WHAT, "own-part", {"part": part})] if part else []
+    return [*said, Detail(WHAT, "own-line", {"line": line}), *marked]
 
 
 def evidence_of(signs: Iterable[Sign]) -> tuple[Evidence, ...]:

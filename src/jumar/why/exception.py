@@ -181,7 +181,8 @@ def of_exception(one: Raised, known: Known) -> Event:
             **({} if form is None else form.values),
         }
         | ({} if one.place is None else {"place": one.place})
-        | ({} if not one.own_source else {"own": one.own_source}),
+        | ({} if not one.own_source else {"own": one.own_source})
+        | ({"part": one.part} if one.part and one.source == one.own_source else {}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
         is_general=not is_named and not one.is_own,
@@ -200,13 +201,14 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     if one.asserted is None and first != one.said:
         # Who quotes another's words may be known by its own.
         below = f"{below}\n{first} {one.said}"
-    where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
+    sides = "" if one.sides is None else ">~ " + "\t".join(one.sides) + "\n"
+    where = f"{sides}{one.frames}\n>> {one.own_source}\n> {one.source}"
     # Of what a signature knows no sentence says more.
     states = "" if is_known else _words_of(one)
-    form = read(cause.name, f"{one.said}\n{below}", where, states)
+    form = read(cause.name, f"{one.said}\n{below}", where, states, one.part)
     if form is not None and form.cause.level > cause.level:
         # Below it a launcher may say that a child of its own failed.
-        return read(cause.name, one.said, where, states)
+        return read(cause.name, one.said, where, states, one.part)
     return form
 
 

@@ -18,6 +18,8 @@ from jumar.why.symbols import cut, readable
 # What is asked of None: an attribute, or an entry.
 _ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
 _NONE = "-"
+_SOURCE = "\n> "
+"""Before the line of source that raised an exception; it ends where that is read."""
 # What a message says is quoted further than a name: its end tells what has to be.
 _LONGEST, _LONGEST_SAID = 120, 240
 _ANY = "*"
@@ -44,7 +46,9 @@ class Particular:
     """Of which causes it says more; of all if there is none."""
     message: re.Pattern[str]
     where: str | None
-    """Searched in the frames and, behind `> `, the line of source; `@name@` is what the message calls so."""
+    """Searched in the frames and, behind `> `, the line of source; `@name@` is what the message calls so.
+
+    Behind `>~ ` stands what Python's marks tell apart: the left side, the operator and the right side, with tabs between."""
     values: Mapping[str, str]
 
 
@@ -61,17 +65,20 @@ class Read:
     """Not even that is sure: a word or two of the sentence told it."""
 
 
-def read(cause: str, message: str, where: str, states: str = "") -> Read | None:
-    """The first form that fits a message of this cause; `states` is what is read sentence by sentence where none does."""
-    return _read(particulars(), cause, message, where) or (
-        _stated(cause, states) or _read(fits_all(), cause, message, where) if states else None
+def read(cause: str, message: str, where: str, states: str = "", part: str = "") -> Read | None:
+    """The first form that fits a message of this cause; `states` is what is read sentence by sentence where none does.
+
+    `part` is what of the line of source failed, if that is known."""
+    wheres = (where,) if not part else (f"{where.rpartition(_SOURCE)[0]}{_SOURCE}{part}", where)
+    return _read(particulars(), cause, message, wheres) or (
+        _stated(cause, states) or _read(fits_all(), cause, message, wheres) if states else None
     )
 
 
 def read_below(heading: str, text: str) -> Read | None:
     """What the lines below one say that only announces them, by the name of its form or cause."""
     forms = below().get(heading, ())
-    return _read(forms, "", _WRAPPED.sub(" ", text), "") if forms else None
+    return _read(forms, "", _WRAPPED.sub(" ", text), ("",)) if forms else None
 
 
 def _stated(cause: str, states: str) -> Read | None:
@@ -81,15 +88,21 @@ def _stated(cause: str, states: str) -> Read | None:
     return Read(found.name, found.cause, found.values, is_stated=True, is_literal=found.is_literal)
 
 
-def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> Read | None:
+def _read(
+    forms: Sequence[Particular], cause: str, message: str, wheres: Sequence[str]
+) -> Read | None:
     for one in forms:
         if one.over and cause not in one.over:
             continue
         found = one.message.search(message)
         if found is None:
             continue
-        there = None if one.where is None else _search(one.where, found, where)
-        if one.where is None or there is not None:
+        if one.where is None:
+            matches: list[tuple[str, re.Match[str] | None]] = [(wheres[-1], None)]
+        else:
+            all_of = ((where, _search(one.where, found, where)) for where in wheres)
+            matches = [(where, there) for where, there in all_of if there is not None]
+        for where, there in matches:
             named = found.groupdict() | ({} if there is None else there.groupdict())
             said = {name: _value(name, value) for name, value in named.items() if value}
             # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jumar.why.marks import Quoted, first_quoted, quoted
 from jumar.why.reading import Line
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -106,6 +107,10 @@ class Raised:
     """The line of source that raised it, as the stack quotes it."""
     own_source: str = ""
     """The last line of the script's own code that the stack quotes."""
+    part: str = ""
+    """Of that which raised it, what Python's marks say has failed; nothing where it has none."""
+    sides: tuple[str, str, str] | None = None
+    """Of that part the left side, the operator, and the right side."""
 
     @property
     def said(self) -> str:
@@ -250,6 +255,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
     shown = (own or frames)[-1:]
     before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
     is_script = bool(own) and own[-1] is frames[-1]
+    marked = quoted([line.text for line in above]) or Quoted()
     return Raised(
         index,
         _message(lines, index),
@@ -266,6 +272,8 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
         source=_source(above),
         own_source=_own_source(above),
+        part=marked.part,
+        sides=marked.sides,
     )
 
 
@@ -311,13 +319,19 @@ def _own_source(above: Sequence[Line]) -> str:
     for index in range(len(above) - 2, -1, -1):
         frame = _FRAME.match(above[index].text)
         if frame is not None and _is_own(frame):
+            marked = first_quoted([line.text for line in above[index + 1 :]])
+            if marked is not None:
+                return marked.text
             below = above[index + 1].text.strip()
             return "" if _FRAME.match(below) or _MARKER.fullmatch(below) else below[:160]
     return ""
 
 
 def _source(above: Sequence[Line]) -> str:
-    """The last source line that a stack quotes."""
+    """The last statement that a stack quotes."""
+    marked = quoted([line.text for line in above])
+    if marked is not None:
+        return marked.text
     texts = [line.text.strip() for line in reversed(above)]
     pointed = next((found["source"] for text in texts if (found := _AT.match(text))), None)
     if pointed is not None:
