@@ -76,8 +76,13 @@ _SLIPS = frozenset(("NameError", "UnboundLocalError"))
 _UNDEFINED = "NameError"
 _MODULE_PACKAGE = "module-package"
 """The form of a module's name of which nothing else is known."""
-# Forms of messages whose own advice leads elsewhere: an empty weight is not one of another size.
-_ADVISED_WRONGLY = frozenset(("sharded-size",))
+# Forms of messages whose own advice leads elsewhere, or says less: an empty weight is not one of another size.
+_ADVISED_WRONGLY = frozenset(
+    (
+        *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
+        "lora-pattern",
+    )
+)
 _KIND_LINES, _READ_LINES = 2, 8
 
 
