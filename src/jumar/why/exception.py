@@ -26,7 +26,7 @@ from jumar.why.knowledge import (
     has,
     places,
 )
-from jumar.why.particulars import Read, read
+from jumar.why.particulars import QUOTED, Read, read
 from jumar.why.raised import Raised
 from jumar.why.statements import stated
 from jumar.why.symbols import LONGEST_ERROR, cut
@@ -205,7 +205,8 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     if one.asserted is None and first != one.said:
         # Who quotes another's words may be known by its own.
         below = f"{below}\n{first} {one.said}"
-    where = f"{one.frames}\n>> {one.own_source}\n> {one.source}"
+    none = f">~ {one.none}\n" if one.none else ""
+    where = f"{one.frames}\n{none}>> {one.own_source}\n> {one.source}{QUOTED}{one.quoted}"
     # Of what a signature knows no sentence says more.
     states = "" if is_known else _words_of(one)
     form = read(cause.name, f"{one.said}\n{below}", where, states)

@@ -17,6 +17,11 @@ from jumar.why.symbols import cut, readable
 
 # What is asked of None: an attribute, or an entry.
 _ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
+# Behind it stand all lines of source that a stack quotes; a pattern of the table that begins with `|| ` is searched in them.
+QUOTED = "\f"
+_IN_QUOTED = "|| "
+# What the marks below the last line of source say is None.
+_MARKED = re.compile(r"^>~ (?P<none>.+)$", re.MULTILINE)
 _NONE = "-"
 # What a message says is quoted further than a name: its end tells what has to be.
 _LONGEST, _LONGEST_SAID = 120, 240
@@ -40,7 +45,8 @@ class Particular:
     """Of which causes it says more; of all if there is none."""
     message: re.Pattern[str]
     where: str | None
-    """Searched in the frames and, behind `> `, the line of source; `@name@` is what the message calls so."""
+    """Searched in the frames and, behind `> `, the line of source, behind `>~ ` what in it is None; with `|| ` in all lines
+    that are quoted; `@name@` is what the message calls so."""
     values: Mapping[str, str]
 
 
@@ -72,13 +78,16 @@ def _stated(cause: str, states: str) -> Read | None:
 
 
 def _read(forms: Sequence[Particular], cause: str, message: str, where: str) -> Read | None:
+    where, _, quoted = where.partition(QUOTED)
     for one in forms:
         if one.over and cause not in one.over:
             continue
         found = one.message.search(message)
         if found is None:
             continue
-        there = None if one.where is None else _search(one.where, found, where)
+        is_quoted = one.where is not None and one.where.startswith(_IN_QUOTED)
+        pattern = None if one.where is None else one.where.removeprefix(_IN_QUOTED)
+        there = None if pattern is None else _search(pattern, found, quoted if is_quoted else where)
         if one.where is None or there is not None:
             named = found.groupdict() | ({} if there is None else there.groupdict())
             said = {name: _value(name, value) for name, value in named.items() if value}
@@ -100,6 +109,9 @@ def _is_what_is_none(named: Mapping[str, str | None], message: str, where: str) 
     asked, value = _ASKED.search(message), named.get("value")
     if asked is None or not value:
         return True
+    marked = _MARKED.search(where)
+    if marked is not None:
+        return value in marked["none"] or marked["none"] in value
     name = asked["name"]
     use = r"\[" if name in (None, "__getitem__") else rf"\.{re.escape(name)}\b"
     return re.search(rf"^>.*{re.escape(value)}[^=;]*?{use}", where, re.MULTILINE) is not None

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jumar.why.marks import none_at
 from jumar.why.reading import Line
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -106,6 +107,10 @@ class Raised:
     """The line of source that raised it, as the stack quotes it."""
     own_source: str = ""
     """The last line of the script's own code that the stack quotes."""
+    none: str = ""
+    """The expression that is None, where the stack's marks tell it."""
+    quoted: str = ""
+    """All lines of source that the stack quotes."""
 
     @property
     def said(self) -> str:
@@ -266,6 +271,8 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
         source=_source(above),
         own_source=_own_source(above),
+        none=_none(above, text),
+        quoted="\n".join(line.text.strip()[:160] for line in above if not _FRAME.match(line.text)),
     )
 
 
@@ -314,6 +321,15 @@ def _own_source(above: Sequence[Line]) -> str:
             below = above[index + 1].text.strip()
             return "" if _FRAME.match(below) or _MARKER.fullmatch(below) else below[:160]
     return ""
+
+
+def _none(above: Sequence[Line], message: str) -> str:
+    """What is None in the last line of source, told by the marks below it if there are any."""
+    if not above:
+        return ""
+    is_marked = len(above) > 1 and _MARKER.fullmatch(above[-1].text.strip()) is not None
+    source, below = (above[-2].text, above[-1].text) if is_marked else (above[-1].text, "")
+    return "" if _FRAME.match(source) else none_at(source, below, message)
 
 
 def _source(above: Sequence[Line]) -> str:
