@@ -205,8 +205,8 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     if one.asserted is None and first != one.said:
         # Who quotes another's words may be known by its own.
         below = f"{below}\n{first} {one.said}"
-    none = f">~ {one.none}\n" if one.none else ""
-    where = f"{one.frames}\n{none}>> {one.own_source}\n> {one.source}{QUOTED}{one.quoted}"
+    none = f"\n>~ {one.none}" if one.none else ""
+    where = f"{one.frames}\n>> {one.own_source}\n> {one.source}{none}{QUOTED}{one.quoted}"
     # Of what a signature knows no sentence says more.
     states = "" if is_known else _words_of(one)
     form = read(cause.name, f"{one.said}\n{below}", where, states)
