@@ -60,9 +60,9 @@ def test_the_table_and_its_words_are_whole() -> None:
 
 
 def test_a_form_belongs_to_its_causes_and_has_all_its_names() -> None:
-    assert read("device-memory", "TypeError: list indices must be integers, not str", "") is None
+    assert read("device-memory", "TypeError: list indices must be integers, not str") is None
     # Neither the message nor the source says what is imported from.
-    assert read("import-name", "ImportError: cannot import name 'x'", "") is None
+    assert read("import-name", "ImportError: cannot import name 'x'") is None
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def stalled(lines: Sequence[Line]) -> Event | None:
 def _event(line: Line, frames: list[tuple[str, str]]) -> Event:
     own = next((place for _, place in frames if _is_own(place)), frames[0][1])
     said = {"error": cut(frames[0][0], LONGEST_ERROR), "place": own}
-    form = read(STALLED, "\n".join(told for told, _ in frames), "")
+    form = read(STALLED, "\n".join(told for told, _ in frames))
     event = Event(causes()[STALLED], line, began([line]), said, is_line=True)
     event.particular = None if form is None else form.name
     return event

@@ -26,7 +26,7 @@ from jumar.why.knowledge import (
     has,
     places,
 )
-from jumar.why.particulars import Read, read
+from jumar.why.particulars import Read, Where, read
 from jumar.why.raised import Raised
 from jumar.why.statements import stated
 from jumar.why.symbols import LONGEST_ERROR, cut
@@ -76,8 +76,13 @@ _SLIPS = frozenset(("NameError", "UnboundLocalError"))
 _UNDEFINED = "NameError"
 _MODULE_PACKAGE = "module-package"
 """The form of a module's name of which nothing else is known."""
-# Forms of messages whose own advice leads elsewhere: an empty weight is not one of another size.
-_ADVISED_WRONGLY = frozenset(("sharded-size",))
+# Forms of messages whose own advice leads elsewhere, or says less: an empty weight is not one of another size.
+_ADVISED_WRONGLY = frozenset(
+    (
+        *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
+        "lora-pattern",
+    )
+)
 _KIND_LINES, _READ_LINES = 2, 8
 
 
@@ -202,13 +207,16 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
         # Who quotes another's words may be known by its own.
         below = f"{below}\n{first} {one.said}"
     sides = "" if one.sides is None else ">~ " + "\t".join(one.sides) + "\n"
-    where = f"{sides}{one.frames}\n>> {one.own_source}\n> {one.source}"
+    none = f">! {one.none}\n" if one.none else ""
+    where = Where(
+        f"{sides}{none}{one.frames}\n>> {one.own_source}", one.source, one.part, one.quoted
+    )
     # Of what a signature knows no sentence says more.
     states = "" if is_known else _words_of(one)
-    form = read(cause.name, f"{one.said}\n{below}", where, states, one.part)
+    form = read(cause.name, f"{one.said}\n{below}", where, states)
     if form is not None and form.cause.level > cause.level:
         # Below it a launcher may say that a child of its own failed.
-        return read(cause.name, one.said, where, states, one.part)
+        return read(cause.name, one.said, where, states)
     return form
 
 

@@ -159,7 +159,7 @@ def last_resort(lines: Sequence[Line]) -> Event | None:
         if (_is_no_fault(text) and _TELLING not in text) or _SHOWN.search(text):
             continue
         kind = kind_by(text, is_own=False)
-        form = read(kind.name, text, "")
+        form = read(kind.name, text)
         cause = form.cause if form is not None else kind
         is_known = cause.name not in (LIBRARY_ERROR, *GENERAL) or reason_of(text) is not None
         if form is not None or (is_short and is_known):

@@ -53,7 +53,7 @@ def name_what_it_is_about(event: Event) -> None:
         _mend_step(event)
     if event.particular is not None or event.cause.name in (API_GONE, API_NEW):
         return
-    form = read(event.cause.name, event.line.text.strip(), "")
+    form = read(event.cause.name, event.line.text.strip())
     if event.is_line:
         form = _by_grammar(event, form)
     elif form is None and event.cause.name in _OF_EXCEPTIONS:

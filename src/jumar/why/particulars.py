@@ -5,7 +5,7 @@ or the file that raised it. Its words name what the message names, so that what 
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,8 +18,10 @@ from jumar.why.symbols import cut, readable
 # What is asked of None: an attribute, or an entry.
 _ASKED = re.compile(r"'NoneType' object (?:has no attribute '(?P<name>\w+)'|is not subscriptable)")
 _NONE = "-"
-_SOURCE = "\n> "
-"""Before the line of source that raised an exception; it ends where that is read."""
+# A pattern of the table that begins so is searched in all lines of source that a stack quotes.
+_IN_QUOTED = "|| "
+# What has to be None, as `absent` tells it.
+_ABSENT = re.compile(r"^>! (?P<none>.+)$", re.MULTILINE)
 # What a message says is quoted further than a name: its end tells what has to be.
 _LONGEST, _LONGEST_SAID = 120, 240
 _ANY = "*"
@@ -48,8 +50,32 @@ class Particular:
     where: str | None
     """Searched in the frames and, behind `> `, the line of source; `@name@` is what the message calls so.
 
-    Behind `>~ ` stands what Python's marks tell apart: the left side, the operator and the right side, with tabs between."""
+    Behind `>~ ` stands what Python's marks tell apart: the left side, the operator and the right side, with tabs between;
+    behind `>! ` the expression that is None. With `|| ` it is searched in all lines that a stack quotes."""
     values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where an exception was raised."""
+
+    frames: str = ""
+    """Files it came through, what is known of the line that raised it, and the script's own line."""
+    source: str = ""
+    """The statement that raised it."""
+    part: str = ""
+    """What of that failed, if it is known."""
+    quoted: str = ""
+    """All lines of source that the stack quotes."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What patterns are searched in: with what failed only, then with the whole statement."""
+        parts = (self.part, self.source) if self.part else (self.source,)
+        return tuple(f"{self.frames}\n> {part}" for part in parts)
+
+
+NOWHERE = Where()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +91,17 @@ class Read:
     """Not even that is sure: a word or two of the sentence told it."""
 
 
-def read(cause: str, message: str, where: str, states: str = "", part: str = "") -> Read | None:
-    """The first form that fits a message of this cause; `states` is what is read sentence by sentence where none does.
-
-    `part` is what of the line of source failed, if that is known."""
-    wheres = (where,) if not part else (f"{where.rpartition(_SOURCE)[0]}{_SOURCE}{part}", where)
-    return _read(particulars(), cause, message, wheres) or (
-        _stated(cause, states) or _read(fits_all(), cause, message, wheres) if states else None
+def read(cause: str, message: str, where: Where = NOWHERE, states: str = "") -> Read | None:
+    """The first form that fits a message of this cause; `states` is what is read sentence by sentence where none does."""
+    return _read(particulars(), cause, message, where) or (
+        _stated(cause, states) or _read(fits_all(), cause, message, where) if states else None
     )
 
 
 def read_below(heading: str, text: str) -> Read | None:
     """What the lines below one say that only announces them, by the name of its form or cause."""
     forms = below().get(heading, ())
-    return _read(forms, "", _WRAPPED.sub(" ", text), ("",)) if forms else None
+    return _read(forms, "", _WRAPPED.sub(" ", text), NOWHERE) if forms else None
 
 
 def _stated(cause: str, states: str) -> Read | None:
@@ -88,21 +111,14 @@ def _stated(cause: str, states: str) -> Read | None:
     return Read(found.name, found.cause, found.values, is_stated=True, is_literal=found.is_literal)
 
 
-def _read(
-    forms: Sequence[Particular], cause: str, message: str, wheres: Sequence[str]
-) -> Read | None:
+def _read(forms: Sequence[Particular], cause: str, message: str, at: Where) -> Read | None:
     for one in forms:
         if one.over and cause not in one.over:
             continue
         found = one.message.search(message)
         if found is None:
             continue
-        if one.where is None:
-            matches: list[tuple[str, re.Match[str] | None]] = [(wheres[-1], None)]
-        else:
-            all_of = ((where, _search(one.where, found, where)) for where in wheres)
-            matches = [(where, there) for where, there in all_of if there is not None]
-        for where, there in matches:
+        for where, there in _places(one.where, found, at):
             named = found.groupdict() | ({} if there is None else there.groupdict())
             said = {name: _value(name, value) for name, value in named.items() if value}
             # A form may leave out a name that its words have: `cannot import name 'x'`, from nowhere.
@@ -111,6 +127,20 @@ def _read(
             if is_whole and _is_what_is_none(named, message, where):
                 return Read(one.name, one.cause, {**one.values, **said})
     return None
+
+
+def _places(
+    pattern: str | None, message: re.Match[str], at: Where
+) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """Where a form's place is found, and the match; a form that names no place fits anywhere."""
+    if pattern is None:
+        yield at.texts[-1], None
+        return
+    texts = (at.quoted,) if pattern.startswith(_IN_QUOTED) else at.texts
+    for text in texts:
+        there = _search(pattern.removeprefix(_IN_QUOTED), message, text)
+        if there is not None:
+            yield text, there
 
 
 def _value(name: str, text: str) -> str:
@@ -124,6 +154,9 @@ def _is_what_is_none(named: Mapping[str, str | None], message: str, where: str) 
     asked, value = _ASKED.search(message), named.get("value")
     if asked is None or not value:
         return True
+    absent = _ABSENT.search(where)
+    if absent is not None:
+        return value in absent["none"] or absent["none"] in value
     name = asked["name"]
     use = r"\[" if name in (None, "__getitem__") else rf"\.{re.escape(name)}\b"
     return re.search(rf"^>.*{re.escape(value)}[^=;]*?{use}", where, re.MULTILINE) is not None

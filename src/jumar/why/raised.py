@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jumar.why.absent import none_at
 from jumar.why.marks import Quoted, first_quoted, quoted
 from jumar.why.reading import Line
 
@@ -111,6 +112,10 @@ class Raised:
     """Of that which raised it, what Python's marks say has failed; nothing where it has none."""
     sides: tuple[str, str, str] | None = None
     """Of that part the left side, the operator, and the right side."""
+    none: str = ""
+    """The expression that is None, where the stack tells it."""
+    quoted: str = ""
+    """All lines of source that the stack quotes."""
 
     @property
     def said(self) -> str:
@@ -274,6 +279,8 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         own_source=_own_source(above),
         part=marked.part,
         sides=marked.sides,
+        none=_none(above, text),
+        quoted="\n".join(line.text.strip()[:160] for line in above if not _FRAME.match(line.text)),
     )
 
 
@@ -325,6 +332,15 @@ def _own_source(above: Sequence[Line]) -> str:
             below = above[index + 1].text.strip()
             return "" if _FRAME.match(below) or _MARKER.fullmatch(below) else below[:160]
     return ""
+
+
+def _none(above: Sequence[Line], message: str) -> str:
+    """What is None in the last line of source, told by the marks below it if there are any."""
+    if not above:
+        return ""
+    is_marked = len(above) > 1 and _MARKER.fullmatch(above[-1].text.strip()) is not None
+    source, below = (above[-2].text, above[-1].text) if is_marked else (above[-1].text, "")
+    return "" if _FRAME.match(source) else none_at(source, below, message)
 
 
 def _source(above: Sequence[Line]) -> str:
