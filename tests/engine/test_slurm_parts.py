@@ -162,10 +162,12 @@ def test_jobs_are_known_by_their_comment_and_not_by_their_id() -> None:
     assert {key: row.id for key, row in found.items()} == {("a1", 1): "12", ("b1", 2): "16"}
 
 
-def _squeue(job: str, state: str, comment: str, user: str = "ann") -> str:
+def _squeue(
+    job: str, state: str, comment: str, user: str = "ann", node: str = "node1", restarts: int = 0
+) -> str:
     """A line as squeue prints it."""
-    columns = (job, state, "None", "node1", "main", "normal", "lab", user, comment)
-    widths = (20, 24, 64, 64, 64, 64, 64, 64, 128)
+    columns = (job, state, "None", node, "main", "normal", "lab", user, str(restarts), comment)
+    widths = (20, 24, 64, 64, 64, 64, 64, 64, 12, 128)
     return (
         "".join(f"{one[:width]:{width}}" for one, width in zip(columns, widths, strict=True)) + "\n"
     )
@@ -211,6 +213,28 @@ def test_an_answer_that_fails_or_is_empty_loses_no_job(tmp_path: Path) -> None:
     """It was submitted a moment ago, or its batch step shows life."""
     states, _ = _looked(tmp_path, [None, [], [], [], None])
     assert states == ["starting"] * 5
+
+
+@pytest.mark.parametrize(
+    ("number", "node", "restarts", "state"),
+    [
+        (1, "", 0, AttemptState.STOPPED),
+        (1, "node1", 0, AttemptState.LOST),
+        # Its node did not answer, so Slurm put it back; then the node did, found nothing to start and cancelled it.
+        (1, "", 1, AttemptState.LOST),
+        # One job of Slurm for all attempts is put back for other reasons too.
+        (0, "", 1, AttemptState.STOPPED),
+    ],
+)
+def test_who_cancels_a_job_that_has_not_begun(
+    tmp_path: Path, number: int, node: str, restarts: int, state: AttemptState
+) -> None:
+    attempt = make_attempt(tmp_path, "x")
+    Path(Roots().of(attempt).node_folder).mkdir(parents=True)
+    comment = f"jumar:{attempt.job_id}:{number}:/h"
+    rows = read_rows(_squeue("1", "CANCELLED", comment, node=node, restarts=restarts))
+    observer = Observer(Roots(), Queue(_Answers(iter([rows])), 0.0), "Slurm", NOWHERE)
+    assert observer.look([attempt])[0].state is state
 
 
 def test_three_hundred_jobs_are_one_question(tmp_path: Path) -> None:
