@@ -32,6 +32,7 @@ from jumar.launch.slurm.allocation import (
 )
 from jumar.launch.slurm.ended import PUT_BACK, down_nodes, why_ended, why_in_log
 from jumar.launch.slurm.node import own_cards, own_container
+from jumar.launch.slurm.question import Question
 from jumar.spec.document import validate_spec
 from jumar.spec.states import AttemptState
 from jumar.words.reasons import catalogue, cause_sentence
@@ -283,6 +284,31 @@ def test_why_slurm_ends_a_job_by_its_log(note: str, why: str | None) -> None:
     line = "slurmstepd: error: *** JOB {} ON n1 CANCELLED AT 2026-11-16T13:52:57{} ***\n"
     others = line.format(6, " DUE TO PREEMPTION") + line.format(77, " DUE TO TIME LIMIT")
     assert why_in_log(f"{others}{line.format(7, note)}", "7") == why
+
+
+BUSY = """\
+#!/bin/sh
+echo >> {asked}
+[ $(wc -l < {asked}) -ge {answers_at} ] && echo "JobId=$4" && exit
+echo "slurm_load_jobs error: Socket timed out on send/recv operation" >&2
+exit 1
+"""
+
+
+def test_a_controller_that_is_busy_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attempt that had its nodes was lost by one question that was not answered within Slurm's 10 s."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    program, asked = tmp_path / "scontrol", tmp_path / "asked"
+    program.write_text(BUSY.format(asked=asked, answers_at=3))
+    program.chmod(0o755)
+    beats: list[int] = []
+    answer = Question("show", "job", "-o", "7").answer_at_last(lambda: beats.append(1))
+    assert (answer, len(beats)) == ("JobId=7\n", 2)
+    program.write_text(BUSY.format(asked=asked, answers_at=99))
+    with pytest.raises(Unusable, match="Socket timed out"):
+        Question("show", "job", "-o", "7").answer_at_last(lambda: beats.append(1), busy_s=0.0)
 
 
 def test_nodes_that_slurm_has_lost() -> None:
