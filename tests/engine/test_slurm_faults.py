@@ -5,11 +5,12 @@ import shutil
 import signal
 import time
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import log_of, make_attempt, wait_final
+from tests.engine.conftest import make_attempt, wait_final
 from tests.slurm import Cluster, running_cluster
 from tests.waiting import wait_for
 
@@ -38,11 +39,35 @@ def state(engine: SlurmEngine, attempt: Attempt) -> AttemptState:
 
 def started(engine: SlurmEngine, attempt: Attempt, nodes: int = 1) -> None:
     engine.start(attempt)
+    runs(engine, attempt, nodes)
+
+
+def runs(engine: SlurmEngine, attempt: Attempt, nodes: int = 1) -> None:
+    """Wait until its ranks do; one that has ended instead says so at once, and why."""
     logs = attempt.directory / "logs"
-    wait_for(
-        lambda: sum("up" in log.read_text() for log in logs.glob("node*/rank*.log")) >= nodes,
-        "its ranks run",
-    )
+
+    def is_up() -> bool:
+        seen = engine.observe([attempt])[0]
+        assert not seen.state.is_final, (seen, (logs / "slurm.log").read_text())
+        return sum("up" in log.read_text() for log in logs.glob("node*/rank*.log")) >= nodes
+
+    try:
+        wait_for(is_up, "its ranks run")
+    except AssertionError as error:
+        error.add_note(f"it stands so: {engine.observe([attempt])[0]}")
+        raise
+
+
+@contextmanager
+def held_up(cluster: Cluster, daemon: str, for_s: float) -> Generator[None]:
+    """It does nothing for a while, as on a machine that has too much to do."""
+    pid = cluster.pid(daemon)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+        time.sleep(for_s)
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def ended(engine: SlurmEngine, attempt: Attempt) -> Observation:
@@ -120,9 +145,39 @@ def test_who_makes_room_is_preempted_and_who_is_cancelled_was_stopped(
     urgent = make_attempt(tmp_path, WAIT, cards=(), **wide, slurm=all_three)
     engine.start(urgent)
     assert [ended(engine, each).state for each in (two, one)] == [AttemptState.PREEMPTED] * 2
-    wait_for(lambda: "up" in log_of(urgent), "the urgent one runs")
+    runs(engine, urgent, nodes=3)
     slurm_cluster.call("scancel", f"--name=jumar-{urgent.job_id}")
     assert ended(engine, urgent).state is AttemptState.STOPPED
+
+
+def test_a_node_that_is_late_to_start_its_step_is_waited_for(
+    engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    """With a credential that was good for 5 s, its slurmd refused the step, and the job was lost."""
+    wide: dict[str, Any] = {"nodes": 2, "type": "distributed"}
+    on: dict[str, Any] = {"slurm": {"extra": ["--nodelist=node1,node2"]}}
+    attempt = make_attempt(tmp_path, WAIT, cards=(), **wide, **on)
+    with held_up(slurm_cluster, "slurmd-node2", for_s=10):
+        engine.start(attempt)
+    runs(engine, attempt, nodes=2)
+
+
+def test_a_node_that_is_late_to_end_a_job_takes_the_next_one(
+    engine: SlurmEngine, slurm_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Slurm waited 10 s for its answer, and did not ask again for up to 140 s: the node stood as completing."""
+    wide: dict[str, Any] = {"nodes": 2, "type": "distributed"}
+    on: dict[str, Any] = {"slurm": {"extra": ["--nodelist=node3,node4"]}}
+    attempt = make_attempt(tmp_path, WAIT, cards=(), **wide, **on)
+    started(engine, attempt, nodes=2)
+    with held_up(slurm_cluster, "slurmd-node4", for_s=20):
+        (attempt.directory / "go").touch()
+    assert ended(engine, attempt).state is AttemptState.SUCCEEDED
+    wait_for(
+        lambda: not slurm_cluster.call("squeue", "-h", "-w", "node4").strip(),
+        "node4 is free",
+        limit_s=40,
+    )
 
 
 def test_what_slurm_will_never_run_is_refused(engine: SlurmEngine, tmp_path: Path) -> None:

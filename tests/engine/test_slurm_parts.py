@@ -32,6 +32,7 @@ from jumar.launch.slurm.allocation import (
 )
 from jumar.launch.slurm.ended import PUT_BACK, down_nodes, why_ended, why_in_log
 from jumar.launch.slurm.node import own_cards, own_container
+from jumar.launch.slurm.question import Question
 from jumar.spec.document import validate_spec
 from jumar.spec.states import AttemptState
 from jumar.words.reasons import catalogue, cause_sentence
@@ -162,10 +163,12 @@ def test_jobs_are_known_by_their_comment_and_not_by_their_id() -> None:
     assert {key: row.id for key, row in found.items()} == {("a1", 1): "12", ("b1", 2): "16"}
 
 
-def _squeue(job: str, state: str, comment: str, user: str = "ann") -> str:
+def _squeue(
+    job: str, state: str, comment: str, user: str = "ann", node: str = "node1", restarts: int = 0
+) -> str:
     """A line as squeue prints it."""
-    columns = (job, state, "None", "node1", "main", "normal", "lab", user, comment)
-    widths = (20, 24, 64, 64, 64, 64, 64, 64, 128)
+    columns = (job, state, "None", node, "main", "normal", "lab", user, str(restarts), comment)
+    widths = (20, 24, 64, 64, 64, 64, 64, 64, 12, 128)
     return (
         "".join(f"{one[:width]:{width}}" for one, width in zip(columns, widths, strict=True)) + "\n"
     )
@@ -211,6 +214,28 @@ def test_an_answer_that_fails_or_is_empty_loses_no_job(tmp_path: Path) -> None:
     """It was submitted a moment ago, or its batch step shows life."""
     states, _ = _looked(tmp_path, [None, [], [], [], None])
     assert states == ["starting"] * 5
+
+
+@pytest.mark.parametrize(
+    ("number", "node", "restarts", "state"),
+    [
+        (1, "", 0, AttemptState.STOPPED),
+        (1, "node1", 0, AttemptState.LOST),
+        # Its node did not answer, so Slurm put it back; then the node did, found nothing to start and cancelled it.
+        (1, "", 1, AttemptState.LOST),
+        # One job of Slurm for all attempts is put back for other reasons too.
+        (0, "", 1, AttemptState.STOPPED),
+    ],
+)
+def test_who_cancels_a_job_that_has_not_begun(
+    tmp_path: Path, number: int, node: str, restarts: int, state: AttemptState
+) -> None:
+    attempt = make_attempt(tmp_path, "x")
+    Path(Roots().of(attempt).node_folder).mkdir(parents=True)
+    comment = f"jumar:{attempt.job_id}:{number}:/h"
+    rows = read_rows(_squeue("1", "CANCELLED", comment, node=node, restarts=restarts))
+    observer = Observer(Roots(), Queue(_Answers(iter([rows])), 0.0), "Slurm", NOWHERE)
+    assert observer.look([attempt])[0].state is state
 
 
 def test_three_hundred_jobs_are_one_question(tmp_path: Path) -> None:
@@ -259,6 +284,31 @@ def test_why_slurm_ends_a_job_by_its_log(note: str, why: str | None) -> None:
     line = "slurmstepd: error: *** JOB {} ON n1 CANCELLED AT 2026-11-16T13:52:57{} ***\n"
     others = line.format(6, " DUE TO PREEMPTION") + line.format(77, " DUE TO TIME LIMIT")
     assert why_in_log(f"{others}{line.format(7, note)}", "7") == why
+
+
+BUSY = """\
+#!/bin/sh
+echo >> {asked}
+[ $(wc -l < {asked}) -ge {answers_at} ] && echo "JobId=$4" && exit
+echo "slurm_load_jobs error: Socket timed out on send/recv operation" >&2
+exit 1
+"""
+
+
+def test_a_controller_that_is_busy_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attempt that had its nodes was lost by one question that was not answered within Slurm's 10 s."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    program, asked = tmp_path / "scontrol", tmp_path / "asked"
+    program.write_text(BUSY.format(asked=asked, answers_at=3))
+    program.chmod(0o755)
+    beats: list[int] = []
+    answer = Question("show", "job", "-o", "7").answer_at_last(lambda: beats.append(1))
+    assert (answer, len(beats)) == ("JobId=7\n", 2)
+    program.write_text(BUSY.format(asked=asked, answers_at=99))
+    with pytest.raises(Unusable, match="Socket timed out"):
+        Question("show", "job", "-o", "7").answer_at_last(lambda: beats.append(1), busy_s=0.0)
 
 
 def test_nodes_that_slurm_has_lost() -> None:

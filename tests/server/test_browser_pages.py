@@ -139,6 +139,37 @@ def test_every_page_fits_is_usable_by_everybody_and_runs_nothing_that_others_wro
     assert found == {}
 
 
+BAR = """() => {
+  const bar = document.querySelector("#log > .bar");
+  const shown = [...bar.children].filter((one) => one.offsetHeight);
+  const places = shown.map((one) => one.getBoundingClientRect());
+  const rows = new Set(places.map((place) => Math.round((place.top + place.bottom) / 20))).size;
+  return [rows, bar.scrollWidth <= bar.clientWidth];
+}"""
+LONGEST = """() => {
+  document.querySelector("#log [data-status]").textContent = words.log.broken;
+  document.querySelector("#log .ranks option").textContent += " ".repeat(3) + "10, 10";
+}"""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_bar_of_a_log_is_one_row(running: Running, page: Page, language: str) -> None:
+    """With the longest that it can say: of which node, that it connects again, how many places it has found."""
+    job = running.running_job()
+    running.log_path(job.id).write_text("loss 0.5\n" * 1200)
+    page.goto(f"{running.url}/jobs/{job.id}?lang={language}")
+    expect(page.locator("[data-status]")).to_have_class("status live")
+    page.locator("[data-find]").fill("loss")
+    expect(page.locator("[data-found]")).to_contain_text("100")
+    said: dict[str, tuple[int, bool]] = {}
+    for words in ("usual", "longest"):
+        for width in (1000, 1100, 1101, 1200, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            said[f"{words} {width}"] = tuple(page.evaluate(BAR))
+        page.evaluate(LONGEST)
+    assert set(said.values()) == {(1, True)}, said
+
+
 def test_what_differs_between_jobs_is_readable_in_the_language_of_the_page(
     running: Running, page: Page
 ) -> None:

@@ -15,6 +15,8 @@ from jumar.errors import JumarError
 from jumar.spec.records import LogFile
 
 _LOOK_EVERY_S = 0.5
+_LONGEST_LINE = 1 << 16
+"""A longer one, or bytes that are no text, is shown in pieces and not held."""
 
 
 class Printer:
@@ -51,6 +53,9 @@ class _Lines:
         *lines, self._rest = (self._rest + self._filter(text)).split("\n")
         for line in lines:
             self._show(self._log, self._prefix, line)
+        while len(self._rest) > _LONGEST_LINE:
+            self._show(self._log, self._prefix, self._rest[:_LONGEST_LINE])
+            self._rest = self._rest[_LONGEST_LINE:]
 
     def close(self) -> None:
         if self._rest:

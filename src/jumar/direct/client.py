@@ -15,6 +15,7 @@ from jumar import __version__
 from jumar.client import Client, events
 from jumar.direct.book import Book
 from jumar.engine.base import Attempt
+from jumar.engine.last_lines import tail_offset
 from jumar.engine.slurm import script
 from jumar.engine.slurm.asking import Slurm
 from jumar.engine.slurm.engine import SlurmEngine
@@ -187,11 +188,15 @@ class DirectClient(Client):
         self, job: str, *, tail: int | None = None, node: int = 0, rank: int = 0
     ) -> Iterator[bytes]:
         """As it is now."""
-        blocks = self._log(self._looked().find(job), node, rank, 0)
-        if tail is None:
-            yield from blocks
-        else:
-            yield _last_lines(b"".join(blocks), tail)
+        job_id = self._looked().find(job)
+        size = self._size(job_id, node, rank)
+        offset = 0 if tail is None else self._tail_offset(job_id, node, rank, tail, size)
+        # What is written meanwhile is not waited for: it may come faster than this is taken.
+        for block in self._log(job_id, node, rank, offset):
+            yield block[: size - offset]
+            offset += len(block)
+            if offset >= size:
+                return
 
     def follow(
         self,
@@ -209,7 +214,7 @@ class DirectClient(Client):
         state: JobState | None = None
         looked_at = -1e9
         if tail is not None:
-            offset = self._tail_offset(job_id, node, rank, tail)
+            offset = self._begin_of(job_id, node, rank, tail)
         while True:
             is_over = state is not None and state.is_final
             for block in self._after(job_id, node, rank, offset):
@@ -245,9 +250,22 @@ class DirectClient(Client):
             while block := file.read(_BLOCK):
                 yield block
 
-    def _tail_offset(self, job_id: str, node: int, rank: int, tail: int) -> int:
-        whole = b"".join(self._after(job_id, node, rank, 0))
-        return len(whole) - len(_last_lines(whole, tail))
+    def _begin_of(self, job_id: str, node: int, rank: int, tail: int) -> int:
+        """Where the last lines begin; the beginning while there is no log."""
+        try:
+            size = self._size(job_id, node, rank)
+        except LogNotFound:
+            return 0
+        return self._tail_offset(job_id, node, rank, tail, size)
+
+    def _tail_offset(self, job_id: str, node: int, rank: int, tail: int, size: int) -> int:
+        with self._book.files.open_log(job_id, node, rank) as file:
+            return tail_offset(lambda at, count: os.pread(file.fileno(), count, at), tail, size)
+
+    def _size(self, job_id: str, node: int, rank: int) -> int:
+        """How long the log is now; LogNotFound."""
+        with self._book.files.open_log(job_id, node, rank) as file:
+            return os.fstat(file.fileno()).st_size
 
     def _json(self, call: object) -> NoReturn:
         raise _needs_server()
@@ -261,11 +279,6 @@ def _needs_server() -> ServerUnreachable:
         "this needs a jumar server; without one there are only run, jobs, show, logs and stop",
         hint="start one: JUMAR_ENGINE=slurm jumar up",
     )
-
-
-def _last_lines(data: bytes, count: int) -> bytes:
-    lines = data.splitlines(keepends=True)
-    return b"".join(lines[-count:]) if count else b""
 
 
 def _summary(record: JobRecord) -> JobSummary:

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from jumar.direct.book import Book
 from jumar.direct.client import DirectClient
 from jumar.direct.over_ssh import FarSlurm, Login
 from jumar.engine.base import Attempt
+from jumar.engine.last_lines import tail_offset
 from jumar.engine.slurm import script
 from jumar.engine.slurm.engine import SlurmEngine
 from jumar.errors import EngineFailed, LogNotFound, SubmitRefused
@@ -180,20 +182,38 @@ class FarClient(DirectClient):
         return tuple(LogFile(node=node, rank=rank, size=size) for node, rank, size in told)
 
     def _log(self, job_id: str, node: int, rank: int, offset: int) -> Iterator[bytes]:
-        while True:
-            values = {"job": job_id, "node": node, "rank": rank, "offset": offset}
-            data = self._login.ask("read", values)
-            if data is None:
-                raise LogNotFound(f"job {job_id} has no log of rank {rank} on node {node}")
-            block = base64.b64decode(data)
-            if not block:
-                return
+        while block := self._piece(job_id, node, rank, offset):
             yield block
             offset += len(block)
+
+    def _piece(
+        self, job_id: str, node: int, rank: int, offset: int, count: int | None = None
+    ) -> bytes:
+        """Some of the log, and no more than `count`; LogNotFound."""
+        values = {"job": job_id, "node": node, "rank": rank, "offset": offset}
+        data = self._login.ask("read", values if count is None else {**values, "count": count})
+        if data is None:
+            raise _no_log(job_id, node, rank)
+        return base64.b64decode(data)
+
+    def _tail_offset(self, job_id: str, node: int, rank: int, tail: int, size: int) -> int:
+        read = partial(self._piece, job_id, node, rank)
+        return tail_offset(read, tail, size)
+
+    def _size(self, job_id: str, node: int, rank: int) -> int:
+        told = self._login.ask("logs", {"job": job_id})
+        sizes = [size for its_node, its_rank, size in told if (its_node, its_rank) == (node, rank)]
+        if not sizes:
+            raise _no_log(job_id, node, rank)
+        return int(sizes[0])
 
     def _is_over(self, job_id: str) -> bool:
         # It is told with the state.
         return False
+
+
+def _no_log(job_id: str, node: int, rank: int) -> LogNotFound:
+    return LogNotFound(f"job {job_id} has no log of rank {rank} on node {node}")
 
 
 def copies_of(home: Path) -> Path:

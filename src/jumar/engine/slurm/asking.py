@@ -25,6 +25,7 @@ _COLUMNS = {
     "QOS": 64,
     "Account": 64,
     "UserName": 64,
+    "RestartCnt": 12,
     # Last: whoever submits a job may write anything into it, ends of lines and signs of ours too.
     "Comment": 128,
 }
@@ -50,6 +51,8 @@ class Row:
     account: str = ""
     user: str = ""
     """Who submitted it."""
+    restarts: int = 0
+    """How often Slurm has put it back into the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +241,7 @@ def read_rows(text: str) -> list[Row]:
                     qos=found["QOS"],
                     account=found["Account"],
                     user=found["UserName"],
+                    restarts=int(found["RestartCnt"]) if found["RestartCnt"].isdecimal() else 0,
                 )
             )
     return rows

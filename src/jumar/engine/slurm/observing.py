@@ -154,7 +154,9 @@ class Observer:
     def _ended(self, directory: JobDir, seen: _Seen, row: Row) -> Ending:
         """Slurm says that it is over, and the batch step could not."""
         ending = _said(directory, seen)
-        return ending or written(directory, _by_state(directory, row.state, row.nodes))
+        return ending or written(
+            directory, _by_state(directory, row.state, row.nodes, _put_back(row))
+        )
 
     def _missing(self, directory: JobDir, seen: _Seen) -> Ending | None:
         if self._queue.answers == seen.missed_in:
@@ -209,14 +211,14 @@ def _beats(directory: JobDir) -> bool:
         return False
 
 
-def _by_state(directory: JobDir, state: str, nodes: str) -> Ending:
+def _by_state(directory: JobDir, state: str, nodes: str, put_back: bool) -> Ending:
     """How it ended as Slurm alone tells it."""
     asked = read_stop(directory)
     if asked is not None and state in ("CANCELLED", "FAILED", "COMPLETED"):
         return _stopped(directory, asked)
     has_begun = os.path.exists(files_of(directory).begun)
     # By its owner while it waited, or by Slurm because its node did not start it.
-    if state == "CANCELLED" and not has_begun and not nodes:
+    if state == "CANCELLED" and not has_begun and not nodes and not put_back:
         return _stopped(directory, "stopped")
     if state in ("TIMEOUT", "DEADLINE"):
         return _stopped(directory, "timed-out")
@@ -230,6 +232,13 @@ def _by_state(directory: JobDir, state: str, nodes: str) -> Ending:
         ending = lost(directory, "out-of-memory", "the command was killed because memory ran out")
         return as_asked(directory, ending)
     return as_asked(directory, _killed(directory))
+
+
+def _put_back(row: Row) -> bool:
+    """Whether Slurm has put a job back that asked never to be: its node did not answer. Once that does, it has the
+    job cancelled."""
+    of_all = row.comment.split(":")[2:3] == [str(script.ALL_ATTEMPTS)]
+    return row.restarts > 0 and not of_all
 
 
 def _stopped(directory: JobDir, why: str) -> Ending:

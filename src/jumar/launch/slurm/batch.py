@@ -152,8 +152,10 @@ class _Batch:
             raise Unusable(f"the job has {len(names)} nodes of {self._job.nodes}")
         known: Dict[str, Tuple[str, int]] = {names[0]: ("127.0.0.1", 0)}
         if about is not None:
-            known = addresses_and_counts(about.answer(), gres)
-        cards = {} if given is None else given_cards(given.answer(), gres)
+            known = addresses_and_counts(about.answer_at_last(self._beat), gres)
+        cards: Dict[str, Tuple[int, ...]] = {}
+        if given is not None:
+            cards = given_cards(given.answer_at_last(self._beat), gres)
         return [Node(name, *_placed(name, known, cards.get(name, whole))) for name in names]
 
     def _write_request(self, nodes: Sequence[Node]) -> None:

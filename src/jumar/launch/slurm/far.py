@@ -170,13 +170,15 @@ class Far:
                     found.append([int(named[1]), int(named[2]), os.stat(path).st_size])
         return sorted(found)
 
-    def _read(self, job: str, node: int, rank: int, offset: int) -> Optional[str]:
+    def _read(
+        self, job: str, node: int, rank: int, offset: int, count: int = _MOST_READ
+    ) -> Optional[str]:
         """Some of a log, from there on; None: there is none."""
         path = JobDir(self._path("jobs", _job_id(job)), 0).log(int(node), int(rank))
         try:
             with open(path, "rb") as file:
                 file.seek(offset)
-                return base64.b64encode(file.read(_MOST_READ)).decode()
+                return base64.b64encode(file.read(min(count, _MOST_READ))).decode()
         except FileNotFoundError:
             return None
 

@@ -4,13 +4,16 @@ import os
 import select
 import signal
 import time
-from typing import Dict
+from typing import Callable, Dict
 
 from jumar.launch.jobdir.safefile import Unusable
 from jumar.launch.processes import process
 from jumar.launch.processes.spawn import CannotStart, Program, Streams, spawn_with
 
 _LIMIT_S = 60.0
+_BUSY_S = 120.0
+"""How long a controller may be too busy to answer: it loses no job that it has just started."""
+_PAUSE_S = 1.0
 _BLOCK = 65536
 
 
@@ -21,6 +24,7 @@ class Question:
 
     def __init__(self, *words: str) -> None:
         """Raises Unusable, as `answer` does."""
+        self._asked = words
         self._words = " ".join(words)
         self._until = time.monotonic() + _LIMIT_S
         self._said, said = os.pipe()
@@ -34,6 +38,19 @@ class Question:
         finally:
             os.close(said)
             os.close(wrong)
+
+    def answer_at_last(self, between: Callable[[], None], busy_s: float = _BUSY_S) -> str:
+        """The same, asked again for a while where there is none; `between` is called before each time."""
+        until, question = time.monotonic() + busy_s, self
+        while True:
+            try:
+                return question.answer()
+            except Unusable:
+                if time.monotonic() > until:
+                    raise
+            between()
+            time.sleep(_PAUSE_S)
+            question = Question(*self._asked)
 
     def answer(self) -> str:
         """What scontrol says; raises Unusable when it does not."""

@@ -7,12 +7,11 @@ from io import FileIO
 
 from starlette.concurrency import run_in_threadpool
 
+from jumar.engine.last_lines import MOST_TAIL_BYTES, tail_offset
 from jumar.server.edge.requests import Part
 
 _BLOCK = 64 * 1024
 _SEND_BLOCK = 256 * 1024
-MOST_TAIL_BYTES = 16 << 20
-_LONGEST_CHARACTER = 4
 
 
 class OpenLog:
@@ -37,21 +36,7 @@ class OpenLog:
 
     def tail_offset(self, lines: int, end: int, most_bytes: int = MOST_TAIL_BYTES) -> int:
         """Where the last `lines` lines before `end` begin, at most `most_bytes` before it."""
-        if lines <= 0:
-            return end
-        first = max(0, end - most_bytes)
-        position, missing = end, lines
-        while position > first:
-            count = min(_BLOCK, position - first)
-            block = self.read(position - count, count)
-            # A newline at the very end closes the last line; it does not begin another.
-            stop = len(block) - 1 if position == end and block.endswith(b"\n") else len(block)
-            while (stop := block.rfind(b"\n", 0, stop)) >= 0:
-                missing -= 1
-                if missing == 0:
-                    return position - count + stop + 1
-            position -= count
-        return first if first == 0 else self._character_start(first)
+        return tail_offset(self.read, lines, end, most_bytes=most_bytes)
 
     def line_end(self, offset: int, end: int) -> int:
         """The end of the last whole line before `offset`, if there is one near; else `offset`."""
@@ -60,12 +45,6 @@ class OpenLog:
         block = self.read(max(0, offset - _BLOCK), min(_BLOCK, offset))
         cut = block.rfind(b"\n") + 1
         return offset - len(block) + cut if cut else offset
-
-    def _character_start(self, offset: int) -> int:
-        """The first place from `offset` on that is not inside a UTF-8 character."""
-        block = self.read(offset, _LONGEST_CHARACTER)
-        inside = next((i for i, byte in enumerate(block) if byte & 0xC0 != 0x80), 0)
-        return offset + inside
 
 
 async def blocks(log: OpenLog, part: Part) -> AsyncIterator[bytes]:

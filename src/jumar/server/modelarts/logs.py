@@ -15,6 +15,8 @@ from jumar.spec.records import JobSummary
 PREVIEW_BYTES = 1 << 20
 MOST_LINES = 500
 _MOST_LINE_BYTES = 64 << 10
+_NUMBERED_BYTES = 128 << 20
+"""Of a log of more than twice this, only so much to twice so much of its end is read to number lines."""
 _TASK = re.compile(r"(?:worker|ps|server)-(\d{1,5})", re.ASCII)
 
 
@@ -62,20 +64,36 @@ def lines_of(
     log = _open(site, job_id, node)
     if log is None:
         return {"content": "", "lines": 0, "start_line": base or "0", "end_line": base or "0"}
+    at = int(base or 0)
     with log:
-        numbered = enumerate(iter(lambda: log.readline(_MOST_LINE_BYTES), b""), start=1)
+        before = _begin(log)
+        numbered = enumerate(iter(lambda: log.readline(_MOST_LINE_BYTES), b""), start=before + 1)
         if newest_first:
-            earlier = islice(numbered, max(0, int(base) - 1)) if base else numbered
+            earlier = islice(numbered, max(0, at - 1 - before)) if base else numbered
             found = list(deque(earlier, maxlen=count))
         else:
-            found = list(islice(numbered, int(base or 0), int(base or 0) + count))
-    at = int(base or 0)
+            skipped = max(0, at - before)
+            found = list(islice(numbered, skipped, skipped + count))
     return {
         "content": b"".join(line for _, line in found).decode("utf-8", "replace"),
         "lines": len(found),
         "start_line": str(found[0][0] if found else at),
         "end_line": str(found[-1][0] if found else at),
     }
+
+
+def _begin(log: BufferedReader) -> int:
+    """Go to where lines are numbered from, and say the number before the first.
+
+    It is the offset: no line is shorter than a byte, so numbers never fall when a log has grown and they are
+    counted from further on. Who goes on from one that was told before then reads some lines again, and misses none."""
+    size = log.seek(0, os.SEEK_END)
+    start = max(0, (size // _NUMBERED_BYTES - 1) * _NUMBERED_BYTES)
+    log.seek(max(0, start - 1))
+    if start:
+        # The line that it is in the middle of.
+        log.readline(_MOST_LINE_BYTES)
+    return start
 
 
 def first_rank(site: Site, job_id: str, node: int) -> int:

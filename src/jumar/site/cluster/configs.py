@@ -96,14 +96,20 @@ def _careful() -> list[str]:
 
 def _quick(places: Places) -> list[str]:
     return [
-        f"AuthInfo=socket={places.munge_socket},cred_expire=5",
+        # A requeued job waits for as long as a credential is good, so not 120 s; but a machine full of tests holds
+        # a slurmd up for seconds, and then it refuses a step whose credential is too old.
+        f"AuthInfo=socket={places.munge_socket},cred_expire=30",
+        # A controller that is not answered in time asks a node again only after 80 to 140 s to end a job: until
+        # then the node is completing.
+        "MessageTimeout=60",
+        "BatchStartTimeout=60",
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
         "JobAcctGatherType=jobacct_gather/none",
         "SlurmdParameters=config_overrides",
         "SchedulerParameters=sched_interval=2,bf_interval=1,batch_sched_delay=0,sched_min_interval=0",
         "MinJobAge=60",
-        "SlurmdTimeout=10",
+        "SlurmdTimeout=120",
     ]
 
 
