@@ -174,6 +174,45 @@ def test_a_killed_attempt_is_lost_and_says_so(
     assert (seen.state, seen.cause) == (AttemptState.LOST, Cause.LAUNCHER_KILLED)
 
 
+# Says `started`, leaves only by force, and may kill its launcher once it is asked to end.
+_STUBBORN = """
+trap '' TERM
+echo started >> "$JUMAR_JOB_DIR/starts"
+until [ -e "$JUMAR_STOP_FILE" ]; do sleep 0.02; done
+supervisor=$(cut -d ' ' -f 4 /proc/$$/stat)
+keeper=$(cut -d ' ' -f 4 /proc/$supervisor/stat)
+case "$KILLED" in
+    supervisor) kill -9 $supervisor ;;
+    keeper) kill -9 $keeper ;;
+    both) kill -9 $keeper $supervisor ;;
+esac
+sleep 600
+"""
+
+
+@pytest.mark.parametrize(
+    ("why", "killed"),
+    [
+        (AttemptState.TIMED_OUT, "all"),
+        (AttemptState.TIMED_OUT, "supervisor"),
+        (AttemptState.PREEMPTED, "keeper"),
+        (AttemptState.TIMED_OUT, "both"),
+    ],
+)
+def test_who_is_killed_after_the_platform_has_asked_ends_as_if_it_had_obeyed(
+    case: tuple[Engine, Finish], tmp_path: Path, why: AttemptState, killed: str
+) -> None:
+    engine, _ = case
+    environment = {"KILLED": killed}
+    attempt = make_attempt(tmp_path, _STUBBORN, environment=environment, grace=60)
+    run_until_running(engine, attempt)
+    engine.stop(attempt, why)
+    if killed == "all":
+        engine.kill(attempt)
+    seen = wait_final(engine, attempt)
+    assert (seen.state, seen.cause) == (why, STOPS[why])
+
+
 def test_the_reason_is_the_cause_in_english(case: tuple[Engine, Finish], attempt: Attempt) -> None:
     engine, _ = case
     run_until_running(engine, attempt)

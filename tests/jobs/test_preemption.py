@@ -10,6 +10,7 @@ from tests.jobs.test_segments import CARDS, DONE, Bench
 from tests.waiting import wait_for
 
 from jumar.engine.memory import MemoryEngine
+from jumar.jobs.scheduling import records
 from jumar.spec.causes import Cause
 from jumar.spec.states import AttemptState, JobState
 
@@ -60,6 +61,26 @@ def test_the_fewest_make_room_and_come_back_after_whom_they_made_room_for(bench:
     last = bench.submit(device="sim:2")
     leave(bench, big)
     bench.wait(last, S.RUNNING)
+
+
+def test_what_never_saves_makes_room_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "SPARED_S", 3.0)
+    bench = Bench(tmp_path, MemoryEngine(CARDS))
+    try:
+        victim = bench.submit(preemptible=True, device="sim:4")
+        bench.wait(victim, S.RUNNING)
+        for number in (1, 2):
+            urgent = bench.submit(device="sim:4")
+            bench.wait(urgent, S.RUNNING)
+            bench.engine.finish(urgent)
+            again = bench.wait(victim, S.RUNNING, attempt=number + 1)
+        kept = again.attempts[1]
+        assert kept.finished_at is not None
+        assert 3.0 <= kept.finished_at - kept.created_at < 10.0
+    finally:
+        bench.service.close()
 
 
 def test_who_makes_room_leaves_also_after_a_restart_and_waits_for_nobody_who_left(

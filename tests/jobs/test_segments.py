@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,19 @@ def test_after_a_real_kill_other_cards_are_taken_until_the_retries_are_used_up(
     assert not first & second
     assert [attempt.whose for attempt in ended.attempts] == ["host", "host"]
     assert all(attempt.noticed_at for attempt in ended.attempts)
+
+
+def test_when_ranks_began_stays_what_was_told_while_they_ran(bench: Bench) -> None:
+    """The engine tells at the end when the launcher began, which is before."""
+    job = bench.submit(retries=1)
+    running = bench.wait(job, S.RUNNING).attempts[0]
+    assert running.started_at is not None
+    key = (job, 1)
+    seen = bench.engine._entries[key]
+    bench.engine._entries[key] = replace(seen, started_at=running.started_at - 5.0)
+    bench.engine.finish(job, A.FAILED, exit_code=1)
+    ended = bench.wait(job, S.RUNNING, attempt=2)
+    assert ended.attempts[0].started_at == running.started_at
 
 
 # Does not leave when it is asked to; its parent is the supervisor, whose parent is the keeper.

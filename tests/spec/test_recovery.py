@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from jumar.spec.causes import Cause
 from jumar.spec.records import AttemptRecord, Recovery
 from jumar.spec.recovery import UNTOLD, Advance, read_advance, recovery
 from jumar.spec.states import AttemptState
@@ -37,6 +38,18 @@ def test_the_times_and_the_steps_of_a_counter() -> None:
     assert recovery(BEFORE, AFTER, first, second) == Recovery(
         stop_s=1.0, detect_s=2.0, wait_s=4.0, start_s=8.0, load_s=16.0, repeated_steps=13
     )
+
+
+def test_an_end_that_nobody_saw_is_not_noticed_at_once() -> None:
+    found = replace(BEFORE, finished_at=207.0, ending_at=None, cause=Cause.LAUNCHER_KILLED.value)
+    cost = recovery(found, AFTER)
+    assert (cost.stop_s, cost.detect_s, cost.wait_s) == (None, None, 4.0)
+    said = recovery_sentence(found, AFTER, "en")
+    assert "time to notice unknown" in said, said
+    assert "noticing" not in said, said
+    assert "发现所需时间未知" in recovery_sentence(found, AFTER, "zh")
+    # The keeper saw it.
+    assert recovery(replace(found, cause=Cause.SUPERVISOR_KILLED.value), AFTER).detect_s == 0.0
 
 
 @pytest.mark.parametrize(

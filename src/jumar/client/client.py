@@ -13,6 +13,7 @@ from jumar.client.beside import BesideCalls
 from jumar.client.connection import Call, Connection, decode, job_call, place_of
 from jumar.client.files import FileCalls
 from jumar.client.measuring import MeasuringCalls
+from jumar.client.older_server import unknown_to_an_older_server
 from jumar.client.people import PeopleCalls
 from jumar.client.repos import RepoCalls
 from jumar.client.upkeep import UpkeepCalls
@@ -130,7 +131,8 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
             headers=headers,
             repeatable=True,
         )
-        return decode(JobRecord, self._json(call))
+        with unknown_to_an_older_server(values):
+            return decode(JobRecord, self._json(call))
 
     def plan(
         self,
@@ -147,7 +149,8 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
         call = Call(
             method="POST", path="/plans", query=_where(engine), body=values, repeatable=True
         )
-        return decode(Plan, self._json(call))
+        with unknown_to_an_older_server(values):
+            return decode(Plan, self._json(call))
 
     def get(self, job: str) -> JobRecord:
         """One job, by id, by the start of its id, or by name (the newest of your own of that name);

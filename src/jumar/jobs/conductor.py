@@ -4,6 +4,7 @@ It runs in one thread. Everything it decides is committed before it is done, and
 does can be done again, so a crash between any two lines is mended by the next start."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -295,7 +296,10 @@ class Conductor:
         self._make_room(decision.preempted)
         # Only now: a start that could not be written down is a chance still.
         self._chances_seen = chances
-        self._turns_due = time.monotonic() + _TURNS_EVERY_S
+        # Or somebody is spared no longer.
+        ends = [job.spared_until for job in standing.running if job.preemptible and not job.leaves]
+        next_s = min((end - now for end in ends if end is not None and end > now), default=math.inf)
+        self._turns_due = time.monotonic() + min(_TURNS_EVERY_S, next_s)
         for attempt in begun:
             self._deeds.start(attempt)
 

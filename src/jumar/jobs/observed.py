@@ -100,12 +100,14 @@ def _end_attempt(connection: Connection, row: JobRow, seen: Observation, now: fl
     if seen.state is AttemptState.PREEMPTED and row.yields_to in set(Cause):
         cause = Cause(row.yields_to)
         why = because(cause, row.values if row.cause == cause else {})
+    # Once told it stays: a launcher's own time is that of its first breath, not that of its ranks.
+    began = attempts_of(connection, row.seq)[-1].started_at
     write_attempt(
         connection,
         row.seq,
         row.attempt,
         state=seen.state,
-        started_at=seen.started_at,
+        started_at=seen.started_at if began is None else began,
         finished_at=seen.finished_at or now,
         ending_at=seen.ending_at,
         noticed_at=now,

@@ -82,7 +82,7 @@ class ActiveJob:
             preemptible=self.row.spec.preemptible,
             grace_s=self.grace_s,
             saved_at=_saved_at(self.attempt) if self.row.spec.preemptible else None,
-            was_preempted=self.row.preemptions > 0,
+            preemptions=self.row.preemptions,
             leaves=self.leaves,
         )
 

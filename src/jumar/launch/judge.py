@@ -28,8 +28,12 @@ _OF_THE_PLATFORM = ("timed-out", "preempted")
 def as_asked(directory: JobDir, ending: Ending) -> Ending:
     """How an attempt ended that was lost: by what the platform had asked for before, if it had. Whoever is killed then,
     the job has to go on as if all had obeyed."""
-    asked = read_stop(directory) if ending.state == "lost" else None
-    if asked not in _OF_THE_PLATFORM:
+    return ending_asked(ending, read_stop(directory) if ending.state == "lost" else None)
+
+
+def ending_asked(ending: Ending, asked: Optional[str]) -> Ending:
+    """The same, where it is known otherwise what had been asked for."""
+    if ending.state != "lost" or asked not in _OF_THE_PLATFORM:
         return ending
     state, cause, reason = STOPS[asked]
     return ending._replace(state=state, cause=cause, reason=reason, values=NO_VALUES)

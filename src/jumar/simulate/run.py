@@ -157,7 +157,7 @@ class Training(Work):
                 preemptible=True,
                 grace_s=GRACE_S,
                 saved_at=run.since + saved_s if saved_s else None,
-                was_preempted=self.told[run.job.job_id].preempted > 0,
+                preemptions=self.told[run.job.job_id].preempted,
                 leaves=run.leaves,
             )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from jumar.spec.causes import Cause
 from jumar.spec.records import AttemptRecord, Recovery
 
 ADVANCE_FILE = "steps/attempt-{number}.json"
@@ -38,6 +39,16 @@ class Advance:
 
 
 UNTOLD = Advance()
+_UNSEEN = frozenset(
+    (
+        Cause.LAUNCHER_KILLED,
+        Cause.MACHINE_RESTARTED,
+        Cause.DIRECTORY_GONE,
+        Cause.RESULT_UNREADABLE,
+        Cause.NO_RESULT,
+    )
+)
+"""Ends that nobody saw: what is known is when they were found."""
 
 
 def read_advance(data: bytes) -> Advance:
@@ -67,12 +78,18 @@ def recovery(
     """Of two attempts in a row, and what each of them told."""
     return Recovery(
         stop_s=_between(before.ending_at, before.finished_at),
-        detect_s=_between(before.finished_at, before.noticed_at),
+        detect_s=None if is_unseen(before) else _between(before.finished_at, before.noticed_at),
         wait_s=_between(before.noticed_at, after.created_at),
         start_s=_between(after.created_at, after.started_at),
         load_s=_between(after.started_at, tells.first_at),
         repeated_steps=_repeated(before, told, tells),
     )
+
+
+def is_unseen(attempt: AttemptRecord) -> bool:
+    """Whether it is not known when it ended, so not how long nobody noticed: its launcher was killed with all that
+    could have told, perhaps with the server too."""
+    return attempt.cause in _UNSEEN
 
 
 def _repeated(before: AttemptRecord, told: Advance, tells: Advance) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from jumar.spec.causes import ENDED, FORMS, WAIT_FORMS, Cause, Form, Values, Wait, best_form
 from jumar.spec.records import AttemptRecord, JobSummary, Waiting, WaitPart
-from jumar.spec.recovery import recovery
+from jumar.spec.recovery import is_unseen, recovery
 
 LANGUAGES = ("en", "zh")
 _SCHEDULER = -1
@@ -138,6 +138,8 @@ def recovery_sentence(before: AttemptRecord, after: AttemptRecord, language: str
     known = [told(language, name, seconds=f"{s:.1f}") for name, s in parts if s is not None]
     if not known:
         return ""
+    if is_unseen(before):
+        known.insert(0, told(language, "detect-unknown"))
     # Also when nobody knows them: what was lost is what people look for.
     is_under_way = after.started_at is not None and after.finished_at is None
     if cost.load_s is None and not is_under_way:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jumar.jobs.scheduling import preemption
 from jumar.jobs.scheduling.preemption import victims
-from jumar.jobs.scheduling.records import QueuedJob, RunningJob
+from jumar.jobs.scheduling.records import SPARED_S, QueuedJob, RunningJob
 from jumar.spec.devices import CardRef
 
 NOW = 1000.0
@@ -49,7 +49,7 @@ def scenes(draw: st.DrawFn) -> tuple[QueuedJob, Free, list[RunningJob]]:
                 since=draw(st.sampled_from([0.0, 400.0, 900.0])),
                 saved_at=draw(st.sampled_from([None, None, 300.0, 950.0])),
                 preemptible=draw(st.sampled_from([True] * 5 + [False])),
-                was_preempted=draw(st.sampled_from([False] * 3 + [True])),
+                preemptions=draw(st.sampled_from([0, 0, 0, 1, 1, 2])),
                 leaves=draw(st.sampled_from([False] * 5 + [True])),
             )
         )
@@ -71,11 +71,12 @@ def fits(wants: QueuedJob, free: Free, gone: Iterable[RunningJob]) -> bool:
 
 def may_be_asked(job: RunningJob, wants: QueuedJob) -> bool:
     wrote_since = job.saved_at is not None and job.saved_at > (job.since or 0.0)
+    kept_s = {1: 600.0, 2: 1200.0}.get(job.preemptions, 0.0)
     return (
         job.kind == wants.kind
         and job.preemptible
         and not job.leaves
-        and (wrote_since or not job.was_preempted)
+        and (wrote_since or not job.preemptions or NOW - (job.since or 0.0) >= kept_s)
     )
 
 
@@ -126,6 +127,45 @@ def test_with_no_effort_left_none_gives_way_for_nothing(
     for spared in chosen:
         rest = [job for job in chosen if job is not spared]
         assert not fits(wants, free, [*leaving, *rest])
+
+
+@many
+@given(
+    length_s=st.floats(1.0, 1e6),
+    starts=st.floats(0.0, 100.0),
+    grace_s=st.floats(0.0, 60.0),
+    looks_s=st.floats(0.5, 120.0),
+)
+def test_what_never_saves_ends_while_others_always_want_its_cards_and_they_wait_no_longer_than_it(
+    length_s: float, starts: float, grace_s: float, looks_s: float
+) -> None:
+    """Neither goes on for ever: not the waiting of the urgent, and not the beginning anew."""
+    now, lost_s = starts, 0.0
+    for preemptions in range(64):
+        job = replace(holder("r", {"n0": 4}, since=now), preemptions=preemptions)
+        began = now
+        until = job.spared_until
+        if until is not None:
+            assert victims(head(1), {"n0": 0}, [job], until - 0.1) == ()
+            now = until + looks_s
+        if now >= began + length_s:
+            break
+        assert victims(head(1), {"n0": 0}, [job], now) == ("r",)
+        # Nobody was kept waiting for much longer than it had run for nothing.
+        assert now - began <= max(SPARED_S, 2 * lost_s) + looks_s + 1.0
+        lost_s += now - began
+        now += grace_s
+    else:
+        raise AssertionError("it is asked to leave again and again")
+    assert lost_s <= 2 * length_s + looks_s * 64 + SPARED_S
+
+
+def test_the_urgent_wait_for_nobody_who_has_saved_since() -> None:
+    job = replace(holder("r", {"n0": 4}, since=NOW - 1), preemptions=9)
+    assert victims(head(1), {"n0": 0}, [job], NOW) == ()
+    assert victims(head(1), {"n0": 0}, [replace(job, saved_at=NOW)], NOW) == ("r",)
+    others = [replace(job, job_id="other", preemptions=1, since=NOW - SPARED_S)]
+    assert victims(head(1), {"n0": 0}, [job, *others], NOW) == ("other",)
 
 
 def test_a_preemptible_job_has_nobody_leave() -> None:

@@ -17,11 +17,11 @@ from jumar.engine.kubernetes.reasons import Ended
 from jumar.engine.kubernetes.watch import Watch
 from jumar.engine.kubernetes.watching import Key
 from jumar.engine.shared.jobfiles import Roots
-from jumar.engine.shared.observing import ended, going_on, read_ending, waiting, written
+from jumar.engine.shared.observing import ended, going_on, read_ending, stored, waiting
 from jumar.launch.jobdir.files import JobDir, has_ranks, is_plain
 from jumar.launch.jobdir.job import ask_to_stop, read_stop
 from jumar.launch.jobdir.news import Ending, lost
-from jumar.launch.judge import STOPS
+from jumar.launch.judge import STOPS, as_asked
 from jumar.launch.kubernetes.pod import begun_file
 from jumar.launch.limits import JOIN_LIMIT_S
 from jumar.spec.causes import Cause
@@ -227,13 +227,15 @@ class Observer:
         )
 
     def _written(self, directory: JobDir, ending: Ending) -> Ending:
+        # Before this asks for an end too.
+        ending = as_asked(directory, ending)
         try:
             # A pod on a node that was out of reach may come back: it shall find that it is over.
             if is_plain(directory):
                 ask_to_stop(directory, "preempted")
         except OSError as error:
             logger.info("job %s: it cannot be told that it is over: %s", directory.job_id, error)
-        return written(directory, ending)
+        return stored(directory, ending)
 
 
 STOPS_ASKED = frozenset(STOPS) - {"signal"}

@@ -223,7 +223,10 @@ class Errand:
         try:
             job = self._patiently(lambda: place.service.send("GET", path))
         except NotFound:
-            self._end(AttemptState.LOST, Cause.NO_RESULT, {})
+            if self._stop_asked() is None:
+                self._end(AttemptState.LOST, Cause.NO_RESULT, {})
+            else:
+                self._end(*self._stop_words())
             return True
         phase = dig(job, "status", "phase")
         started_ms = count_of(job, "status", "start_time")

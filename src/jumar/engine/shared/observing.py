@@ -238,7 +238,7 @@ def _lost(directory: JobDir, claim: Claim | None, damage: str) -> Ending:
         ending = _unreadable(directory, damage)
     else:
         ending = lost(directory, "launcher-killed", "its supervisor and keeper were killed")
-    return written(directory, as_asked(directory, ending))
+    return written(directory, ending)
 
 
 def _directory_gone(directory: JobDir, folder: str) -> Ending:
@@ -252,6 +252,12 @@ def _unreadable(directory: JobDir, words: str) -> Ending:
 
 
 def written(directory: JobDir, ending: Ending) -> Ending:
+    """What an engine says of an attempt that can say nothing itself: what the platform had asked for comes first,
+    whoever was killed after that."""
+    return stored(directory, as_asked(directory, ending) if is_plain(directory) else ending)
+
+
+def stored(directory: JobDir, ending: Ending) -> Ending:
     """Also in the directory, for whoever reads it later; what counts is that it is known. Not through links,
     which may lead into the folder of another job."""
     if not is_plain(directory):

@@ -70,7 +70,9 @@ class SiteEngine(LocalEngine):
         self._root = Root(Path(site.root_run))
         self.root_files = RootFiles(self._state, home, self._roots, self._root)
         self.files = self.root_files
-        self._observer = RootObserver(self._roots, self._root, self._ask_for)
+        self._observer = RootObserver(
+            self._roots, self._root, self._ask_for, self.root_files.is_over_time
+        )
 
     def prepare(self) -> None:
         """Nothing is kept warm: root imports nothing of ours."""

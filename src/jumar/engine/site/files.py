@@ -20,6 +20,7 @@ from jumar.engine.site.asking import Root, RootRefused
 from jumar.errors import EngineFailed, JobFileNotFound, LogNotFound
 from jumar.launch.jobdir.browse import etag_of
 from jumar.launch.jobdir.files import WORK, JobDir
+from jumar.launch.jobdir.safefile import Unusable, object_of
 from jumar.spec.records import FilePage, JobFile, LogFile, StagingRecord
 from jumar.spec.text import storable
 from jumar.store.staging.status import status_of
@@ -27,6 +28,7 @@ from jumar.store.staging.status import status_of
 _LOG = re.compile(r"node([0-9]+)/rank([0-9]+)\.log")
 _MOST_LISTED_BYTES = 64 << 20
 _MOST_STATUS_BYTES = 1 << 17
+_MOST_STOP_BYTES = 1024
 
 
 class RootFiles(SharedFiles):
@@ -158,6 +160,19 @@ class RootFiles(SharedFiles):
             return None
         with opened:
             return status_of(os.pread(opened.fileno(), _MOST_STATUS_BYTES, 0))
+
+    def is_over_time(self, job_id: str, number: int) -> bool:
+        """Whether the launcher of an attempt has asked its ranks to end, as their time is over. The file is the user's:
+        whoever forges it only ends a segment of her own, as with exit code 75."""
+        opened = self.opened(job_id, JobDir("", number).stop)
+        if opened is None:
+            return False
+        with opened:
+            data = os.pread(opened.fileno(), _MOST_STOP_BYTES, 0)
+        try:
+            return object_of(data, "the stop file").get("why") == "timed-out"
+        except Unusable:
+            return False
 
     def taken(self, job_id: str) -> Taken:
         """As its user counts it, with its /tmp."""

@@ -14,6 +14,7 @@ from jumar.launch.jobdir import claims
 from jumar.launch.jobdir.claims import Census
 from jumar.launch.jobdir.files import JobDir, has_ranks
 from jumar.launch.jobdir.news import Ending, lost
+from jumar.launch.judge import as_asked, ending_asked
 
 logger = logging.getLogger(__name__)
 
@@ -21,10 +22,18 @@ logger = logging.getLogger(__name__)
 class RootObserver(Observer):
     """Has root's program end what a dead keeper has left."""
 
-    def __init__(self, roots: Roots, root: Root, start: Callable[[Attempt], None]) -> None:
+    def __init__(
+        self,
+        roots: Roots,
+        root: Root,
+        start: Callable[[Attempt], None],
+        is_over_time: Callable[[str, int], bool],
+    ) -> None:
+        """`is_over_time`: whether the launcher of an attempt has written that its time limit asks it to end."""
         super().__init__(roots, lambda _: None)
         self._root = root
         self._again = start
+        self._is_over_time = is_over_time
         self._begun: dict[tuple[str, int], Attempt] = {}
 
     def begin(self, attempt: Attempt) -> None:
@@ -40,7 +49,7 @@ class RootObserver(Observer):
             return None
         if os.path.lexists(directory.result):
             self._begun.pop(key, None)
-            return read_ending(directory) or lost(directory, "no-result", "it left no result")
+            return self._told(directory)
         now = time.monotonic()
         if now - seen.asked_at <= ASK_AGAIN_S:
             return None
@@ -63,3 +72,17 @@ class RootObserver(Observer):
         except EngineFailed as error:
             logger.warning("job %s: %s", directory.job_id, error.message)
         return None
+
+    def _told(self, directory: JobDir) -> Ending | None:
+        """How it ended by root's files; None while it cannot be asked what they do not tell."""
+        ending = read_ending(directory) or lost(directory, "no-result", "it left no result")
+        ending = as_asked(directory, ending)
+        if ending.state != "lost":
+            return ending
+        # The launcher, which keeps the time, is the user: only its own folder tells what it asked for.
+        try:
+            is_over_time = self._is_over_time(directory.job_id, directory.number)
+        except EngineFailed as error:
+            logger.warning("job %s: %s", directory.job_id, error.message)
+            return None
+        return ending_asked(ending, "timed-out" if is_over_time else None)

@@ -20,7 +20,7 @@ from jumar.launch.jobdir.files import JobDir, has_ranks
 from jumar.launch.jobdir.job import read_stop
 from jumar.launch.jobdir.news import Ending, lost
 from jumar.launch.jobdir.safefile import Unusable, read_object
-from jumar.launch.judge import STOPS, as_asked
+from jumar.launch.judge import STOPS
 from jumar.launch.slurm.batch import STALE_S, files_of
 from jumar.spec.causes import Values
 
@@ -226,12 +226,10 @@ def _by_state(directory: JobDir, state: str, nodes: str, put_back: bool) -> Endi
         return _stopped(directory, "preempted")
     if state in ("NODE_FAIL", "BOOT_FAIL") or (state == "CANCELLED" and not has_begun):
         where = nodes or "its node"
-        ending = lost(directory, "node-lost", f"lost contact with node {where}", nodes=where)
-        return as_asked(directory, ending)
+        return lost(directory, "node-lost", f"lost contact with node {where}", nodes=where)
     if state == "OUT_OF_MEMORY":
-        ending = lost(directory, "out-of-memory", "the command was killed because memory ran out")
-        return as_asked(directory, ending)
-    return as_asked(directory, _killed(directory))
+        return lost(directory, "out-of-memory", "the command was killed because memory ran out")
+    return _killed(directory)
 
 
 def _put_back(row: Row) -> bool:

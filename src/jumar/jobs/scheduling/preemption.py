@@ -28,7 +28,8 @@ def victims(
     `free`: free cards of the head's kind, by node, nodes without any included. `running`: who holds
     cards; jobs of other kinds are passed over, and the cards of jobs that leave already count as
     free. A preemptible head has nobody leave for it, and a job is never asked that is not
-    preemptible, or that was preempted before and has not written a checkpoint since."""
+    preemptible, or that was preempted before, has not written a checkpoint since and is still in the time that is
+    kept for it (`RunningJob.spared_until`)."""
     if head.preemptible:
         return ()
     have = dict(free)
@@ -40,7 +41,7 @@ def victims(
         if job.leaves:
             for node, count in counts.items():
                 have[node] += count
-        elif job.preemptible and not job.is_spared:
+        elif job.preemptible and not job.is_spared(now):
             able.append(_Candidate(job.job_id, counts, job.lost_card_s(now)))
     missing = head.nodes - sum(count >= head.count for count in have.values())
     if missing <= 0:

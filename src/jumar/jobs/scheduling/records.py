@@ -12,6 +12,9 @@ Pool = Mapping[str, Mapping[str, Collection[int]]]
 """All cards there are, free or not: kind, then node, then the ids of its cards."""
 
 
+SPARED_S = 600.0
+"""How long a job that gave way once keeps the cards it gets next, if it saves nothing on them."""
+_MOST_DOUBLINGS = 40
 USUAL_PRIORITY = 100
 """What a job has that nobody gave a priority."""
 
@@ -107,17 +110,26 @@ class RunningJob:
     """How long it may hold its cards after it was asked to end."""
     saved_at: float | None = None
     """When its last complete checkpoint was written; None: it has none."""
-    was_preempted: bool = False
-    """Whether an earlier attempt of it gave way."""
+    preemptions: int = 0
+    """How often it gave way before."""
     leaves: bool = False
     """Whether it has been asked to end, by whomever; `ends_by` is then the end of its grace."""
 
     @property
-    def is_spared(self) -> bool:
-        """Preempted before, and no checkpoint since it got these cards."""
-        if not self.was_preempted:
-            return False
-        return self.saved_at is None or self.since is None or self.saved_at <= self.since
+    def spared_until(self) -> float | None:
+        """Until when it is not asked to give way again, if it writes no checkpoint before; None: it is asked already
+        now. Twice as long each time: what never saves comes to its end all the same, however often others want its
+        cards, and they wait no longer than a few times what it has lost to them."""
+        if not self.preemptions or self.since is None:
+            return None
+        if self.saved_at is not None and self.saved_at > self.since:
+            return None
+        return self.since + SPARED_S * 2.0 ** min(self.preemptions - 1, _MOST_DOUBLINGS)
+
+    def is_spared(self, now: float) -> bool:
+        """Whether it gave way before, has had little time since, and has written no checkpoint in it."""
+        until = self.spared_until
+        return until is not None and now < until
 
     def lost_card_s(self, now: float) -> float:
         """The work that would be lost if it ended now without another checkpoint."""

@@ -6,8 +6,8 @@ The order, from the outside in:
 - Within a rank preemptible jobs stand behind the others: those could take their cards anyway. But of
   the preemptible jobs of a kind one at a time, the one that has waited longest among their users' first
   ones, stands among the others once it has waited a day. So an endless stream of other jobs does not
-  keep them out for ever: what is said below holds for that one. It may still be asked to leave, once;
-  after that it is spared until it has written a checkpoint.
+  keep them out for ever: what is said below holds for that one. It may still be asked to leave;
+  after that it is spared until it has written a checkpoint, but for no longer than twice the time before.
 - Each kind of card has turns of its own. Kinds have nothing but a user's limits in common, so between
   them the first come is looked at first.
 - The next turn is the group's that has used least for its share, then, within the group, the user's

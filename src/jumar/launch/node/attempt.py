@@ -100,7 +100,7 @@ class Attempt(NodeRun):
             return Ending("failed", failure.cause, str(failure), values=failure.values)
         ending = verdict.ending()
         if verdict.cause == "node-lost" and verdict.node == 0 and self._directory.node != 0:
-            self._speak_for_node_0(ending)
+            self._speak_for_node_0(as_asked(self._directory, ending))
         return ending
 
     def _speak_for_node_0(self, ending: Ending) -> None:

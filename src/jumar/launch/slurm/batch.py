@@ -255,7 +255,10 @@ class _Batch:
         ending = news.read_ending(self._directory)
         if ending is None:
             reason = "its supervisor and keeper were killed"
+            from jumar.launch.judge import as_asked
+
             ending = news.lost(self._directory, "launcher-killed", reason)
+            ending = as_asked(self._directory, ending)
             news.write_ending(self._directory, ending, code)
         if not _is_of_a_signal(ending):
             return
