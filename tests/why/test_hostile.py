@@ -45,7 +45,7 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
     yield from ((one.name, one.pattern) for one in statements.statements())
     further = [one for found in below().values() for one in found]
     for one in (*particulars(), *fits_all(), *further):
-        yield one.name, one.message
+        yield one.name, one.message.compiled
         if one.where is not None:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))

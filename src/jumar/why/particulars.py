@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from jumar.why import measures
+from jumar.why.expression import Expression
 from jumar.why.knowledge import Cause, causes, rows
 from jumar.why.statements import stated
 from jumar.why.symbols import cut, readable
@@ -46,7 +47,7 @@ class Particular:
     cause: Cause
     over: frozenset[str]
     """Of which causes it says more; of all if there is none."""
-    message: re.Pattern[str]
+    message: Expression
     where: str | None
     """Searched in the frames and, behind `> `, the line of source; `@name@` is what the message calls so.
 
@@ -218,7 +219,7 @@ def _particular(
         name,
         causes()[cause],
         frozenset(() if over == _ANY else over.split()),
-        re.compile(message),
+        Expression(message),
         None if where == _NONE else where,
         {key: value for key, _, value in constants},
     )
