@@ -1,0 +1,36 @@
+"""Which line counts: what is shown beside a fault, what follows from it, and what announces it."""
+
+import pytest
+from tests.why.logs import verdict_of
+
+STACK = 'Traceback (most recent call last):\n  File "/u/fit.py", line 4, in <module>\n    begin()\n'
+HEADER = "/opt/cuda/include/crt/host_config.h:121:2: error: #error -- unsupported GNU version! gcc versions later than 9 are not supported!\n"
+DIED = "[2024-05-01 10:00:09,101] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: 1) local_rank: 0 (pid: 33) of binary: /usr/bin/python\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x86_64-linux-gnu-gcc -Wno-unused-result -DNDEBUG -I/opt/e/torch/include -DTORCH_API_INCLUDE_EXTENSION_H -c a.cpp -o a.o -D_GLIBCXX_USE_CXX11_ABI=0",
+        "/usr/local/cuda/bin/nvcc -I/opt/e/torch/include -c b.cu -o b.o -D_GLIBCXX_USE_CXX11_ABI=0 -gencode=arch=compute_86,code=sm_86",
+        "[2/3] c++ -MMD -MF c.o.d -Werror -fno-exceptions -I/opt/e/undefined symbol -c c.cpp -o c.o -D_GLIBCXX_USE_CXX11_ABI=0",
+        "/usr/bin/g++-9 -shared -B /opt/e/compiler_compat d.o -L/opt/e/lib -lcudart -o d.so -D_GLIBCXX_USE_CXX11_ABI=1",
+    ],
+)
+def test_a_call_of_a_compiler_is_no_fault(command: str) -> None:
+    assert verdict_of(f"{command}\n").cause is None
+    verdict = verdict_of(f"{command}\n{HEADER}error: command '/opt/cuda/bin/nvcc' failed\n")
+    assert verdict.evidence[0].line == 2
+    assert "gcc 9" in verdict.what["en"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gcc: error: unrecognized command line option '-std=c++20'",
+        "nvcc fatal   : Unsupported gpu architecture 'compute_120'",
+        "g++ -c a.cpp: fatal error: Killed signal terminated program cc1plus",
+    ],
+)
+def test_what_a_compiler_says_is_one(line: str) -> None:
+    assert verdict_of(f"{line}\n").cause is not None
