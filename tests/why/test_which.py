@@ -34,3 +34,41 @@ def test_a_call_of_a_compiler_is_no_fault(command: str) -> None:
 )
 def test_what_a_compiler_says_is_one(line: str) -> None:
     assert verdict_of(f"{line}\n").cause is not None
+
+
+LACKS = STACK + "ModuleNotFoundError: No module named 'torch'\n"
+ABSENT = STACK + "FileNotFoundError: [Errno 2] No such file or directory: 'set/a.json'\n"
+REFUSED = STACK + "ValueError: data is empty, please give one\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        # What a missing environment lacks.
+        (f"fit.sh: 3: source: not found\nstarting\n{LACKS}", 1),
+        (f"fit.sh: line 3: module: command not found\n{LACKS}", 1),
+        (f"fit.sh: line 3: /opt/e/bin/activate: No such file or directory\n{LACKS}", 1),
+        (f"EnvironmentNameNotFound: Could not find conda environment: fit\n{LACKS}", 1),
+        # What was not fetched.
+        (f"fit.sh: line 3: wget: command not found\n{ABSENT}", 1),
+        # The options that the command above did not get.
+        (f"{REFUSED}fit.sh: line 7: --data: command not found\n", 5),
+        (f"{REFUSED}fit.sh: 7: --data: not found\n", 5),
+        # Nothing of that follows.
+        (f"fit.sh: 3: source: not found\n{REFUSED}", 5),
+        (f"fit.sh: line 3: wget: command not found\n{LACKS}", 5),
+        (f"fit.sh: line 3: nvidia-smi: command not found\n{ABSENT}", 5),
+        (f"{LACKS}fit.sh: line 9: module: command not found\n", 4),
+        (
+            f"{STACK}RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\nfit.sh: line 7: --data: command not found\n",
+            4,
+        ),
+    ],
+)
+def test_what_follows_from_a_command_that_the_shell_could_not_run(log: str, line: int) -> None:
+    verdict = verdict_of(log)
+    assert verdict.evidence[0].line == line
+    if verdict.evidence[0].text.startswith("fit.sh"):
+        effect = next(text for text in log.splitlines() if "Error: " in text)
+        assert effect in verdict.remedy["en"]
+        assert effect in verdict.remedy["zh"]

@@ -22,6 +22,7 @@ from jumar.why.knowledge import (
 from jumar.why.line import last_resort, read_closer
 from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
+from jumar.why.shell import ran_without
 from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
 from jumar.why.symbols import LONGEST_ERROR, cut
 
@@ -63,7 +64,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     chosen = _first(read.signs) or _last_resort(logs)
     if chosen is None:
         return answer("nothing", {}, read)
-    chosen = _compilers_word(chosen, read.signs)
+    chosen = ran_without(_compilers_word(chosen, read.signs), read.signs)
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, below(chosen))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)

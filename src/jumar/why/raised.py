@@ -48,7 +48,7 @@ _ANOTHER_MATTER = re.compile(
     r"|\[ERROR\] TBE |\s*(?:Warning|Normal) +[A-Z]\w+ +|Back-off |pyxis: |pdsh@|\[Model[Aa]rts |time=\"20|#\d{1,3} (?:ERROR|\d)"
     r"|-{70,}\s*$|={50,}\s*$|\[[\w.-]+:\d{2,7}\] (?:PMIX|\[\[|mca_|\*\*\*)|Primary job |mpi(?:run|exec)\b"
     r"|(?:Segmentation fault|Aborted|Bus error|Killed)(?: \(core dumped\))?\s*$"
-    r"|\S+(?:\.sh|slurm_script): line \d+: |(?:cp|mv|rm|ls|cat|tar|mkdir|tee|rsync|fatal): |make(?:\[\d+\])?: \*\*\*|[EW]: "
+    r"|\S+(?:\.sh|slurm_script): (?:line )?\d+: |(?:cp|mv|rm|ls|cat|tar|mkdir|tee|rsync|fatal): |make(?:\[\d+\])?: \*\*\*|[EW]: "
 )
 # Below this an exception quotes the one that it was raised for: `BackendCompilerFailed: backend='inductor' raised:`.
 _QUOTES = " raised:"
