@@ -72,3 +72,10 @@ def test_what_follows_from_a_command_that_the_shell_could_not_run(log: str, line
         effect = next(text for text in log.splitlines() if "Error: " in text)
         assert effect in verdict.remedy["en"]
         assert effect in verdict.remedy["zh"]
+
+
+def test_a_carriage_return_inside_a_value_does_not_end_its_line() -> None:
+    told = verdict_of(f"{STACK}RuntimeError: Invalid device string: 'cuda:1\r'\n").what["en"]
+    assert "“cuda:1” ends with an invisible carriage return" in told
+    # A bar that is drawn over itself is none.
+    assert verdict_of("10%|# | 1/9\r'20%|## | 2/9'\r\n").cause is None

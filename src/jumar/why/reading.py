@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_END = re.compile(r"[\r\n]")
+# The end of a value that was read from a file with Windows line ends, as Python shows it.
+_QUOTED_END = re.compile(rb"(?<=\w)\r(?=['\"])")
 # A traceback that somebody has pasted as one line.
 _PASTED = re.compile(rb'Traceback \(most recent call last\): +File "')
 _PASTED_PARTS = re.compile(r"(?= File \")|(?: )(?=[A-Z][A-Za-z]{2,40}(?:Error|Exception): )")
@@ -76,6 +78,8 @@ def lines_of(start: int, text: bytes, year: int) -> list[Line]:
     found: list[Line] = []
     offset = start
     for raw in text.split(b"\n"):
+        if b"\r" in raw:
+            raw = _QUOTED_END.sub(rb"\\r", raw)
         # A bar that is drawn again and again, and what was written over it.
         ends = _PASTED_PARTS if _PASTED.search(raw) else _LINE_END
         for piece in ends.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
