@@ -79,3 +79,10 @@ def test_a_carriage_return_inside_a_value_does_not_end_its_line() -> None:
     assert "“cuda:1” ends with an invisible carriage return" in told
     # A bar that is drawn over itself is none.
     assert verdict_of("10%|# | 1/9\r'20%|## | 2/9'\r\n").cause is None
+
+
+def test_a_version_that_git_does_not_know_is_mostly_done_without() -> None:
+    said = "fatal: No names found, cannot describe anything.\n"
+    assert verdict_of(said).cause == "not-there"
+    assert verdict_of(f"{said}step 1\nKilled\n").cause == "killed"
+    assert verdict_of(f"{said}step 1\n{REFUSED}").evidence[0].line == 6
