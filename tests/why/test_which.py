@@ -86,3 +86,8 @@ def test_a_version_that_git_does_not_know_is_mostly_done_without() -> None:
     assert verdict_of(said).cause == "not-there"
     assert verdict_of(f"{said}step 1\nKilled\n").cause == "killed"
     assert verdict_of(f"{said}step 1\n{REFUSED}").evidence[0].line == 6
+
+
+def test_a_quoted_message_that_begins_with_a_line_end_is_read_on() -> None:
+    log = f"{STACK}torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: The fit failed:\nthe tile is too wide\n"
+    assert "The fit failed: the tile is too wide" in verdict_of(log).what["en"]

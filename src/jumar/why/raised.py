@@ -122,14 +122,28 @@ class Raised:
         """Its first line, or what that quotes, with the condition that did not hold if it says nothing."""
         first = self.lines[0].text.strip()
         if _HOLLOW.search(first):
-            found = (_QUOTED.match(line.text) for line in self.lines[1:])
-            quoted = [one["part"] or one["said"] for one in found if one is not None]
-            return (quoted or _before_node(self.lines) or [first])[-1]
+            return self._quoted_words() or (_before_node(self.lines) or [first])[-1]
         if first.endswith(":") and self.asserted is None:
             # The message begins with a line end.
-            below = (line.text.strip() for line in self.lines[1:])
-            first = f"{first} {next((text for text in below if text), '')}".rstrip()
+            first = _with_next(first, self.lines[1:])
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
+
+
+    def _quoted_words(self) -> str | None:
+        """The last exception that its message quotes."""
+        found: str | None = None
+        for at, line in enumerate(self.lines[1:], 2):
+            one = _QUOTED.match(line.text)
+            if one is not None:
+                said = (one["part"] or one["said"]).rstrip()
+                found = _with_next(said, self.lines[at:]) if said.endswith(":") else said
+        return found
+
+
+def _with_next(text: str, lines: Sequence[Line]) -> str:
+    """A line that ends with a colon, with the next one."""
+    below = (line.text.strip() for line in lines)
+    return f"{text} {next((one for one in below if one), '')}".rstrip()
 
 
 def _before_node(lines: Sequence[Line]) -> list[str]:
