@@ -91,3 +91,30 @@ def test_a_version_that_git_does_not_know_is_mostly_done_without() -> None:
 def test_a_quoted_message_that_begins_with_a_line_end_is_read_on() -> None:
     log = f"{STACK}torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: The fit failed:\nthe tile is too wide\n"
     assert "The fit failed: the tile is too wide" in verdict_of(log).what["en"]
+
+
+def test_what_calls_itself_an_error_right_above_a_launchers_word_is_shown() -> None:
+    told = verdict_of(f"step 1\nError while packing the row set\n{DIED}").what
+    assert "“Error while packing the row set”" in told["en"]
+    assert "“Error while packing the row set”" in told["zh"]
+    # What the program went on after is not.
+    assert "packing" not in verdict_of(f"Error while packing it\nstep 1\n{DIED}").what["en"]
+
+
+COLUMNS = (
+    "10:21:52 INFO     3 folders are read.                     loading.py:12\n"
+    "         ERROR    No rows were found in                   loading.py:14\n"
+    "                  /data/toys.                                          \n"
+    "10:21:55 INFO     The end.                                fit.py:99\n"
+)
+
+
+def test_a_message_in_columns_is_read_whole() -> None:
+    verdict = verdict_of(COLUMNS)
+    assert verdict.evidence[0].line == 2
+    assert verdict.evidence[0].text == "ERROR    No rows were found in /data/toys."
+
+
+def test_a_line_that_is_no_column_is_left_as_it_is() -> None:
+    verdict = verdict_of(f"ERROR    No rows   loading.py:14\n    of  x\n{REFUSED}")
+    assert verdict.evidence[0].line == 6

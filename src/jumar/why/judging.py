@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from jumar.spec.verdicts import Verdict
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
+from jumar.why.details import WHAT, Detail
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
 from jumar.why.knowledge import (
@@ -184,15 +185,26 @@ def _place_above(lines: Sequence[Line], index: int) -> str | None:
 
 def _said_before(wrappers: list[Sign], living: list[Sign]) -> list[Sign]:
     """The line right above one that says only that a child failed, if it says why."""
-    found: list[Sign] = []
-    for hint in [sign for sign in living if sign.event.level is Level.HINT][-_MOST_HINTS:]:
-        after = hint.event.end
-        if any(
-            sign.source is hint.source and 0 <= sign.event.line.offset - after <= _RIGHT_BELOW
-            for sign in wrappers
-        ):
-            found.append(hint)
+    hints = [sign for sign in living if sign.event.level is Level.HINT][-_MOST_HINTS:]
+    found = [hint for hint in hints if any(_is_right_above(hint, sign) for sign in wrappers)]
     return [sign for sign in _telling(found) if sign.event.cause.name != ERROR_LINE]
+
+
+def _is_right_above(sign: Sign, other: Sign) -> bool:
+    gap = other.event.line.offset - sign.event.end
+    return sign.source is other.source and 0 <= gap <= _RIGHT_BELOW
+
+
+def _said_above(chosen: Sign, others: Sequence[Sign]) -> list[Detail]:
+    """What calls itself an error right above a launcher's word, where nothing is known of it."""
+    if chosen.event.level is not Level.WRAPPER:
+        return []
+    said = (
+        sign.event.values.get("error", "")
+        for sign in others
+        if sign.event.level is Level.HINT and _is_right_above(sign, chosen)
+    )
+    return [Detail(WHAT, "said-above", {"said": one}) for one in said if one][:1]
 
 
 def _telling(hints: list[Sign]) -> list[Sign]:
@@ -210,7 +222,7 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
         if silent is not None:
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
-    details = details_around(chosen, same)
+    details = [*details_around(chosen, same), *_said_above(chosen, others)]
     return replace(
         answer(
             *(name, values, read, event.cause, event.also, event.particular, details),

@@ -39,6 +39,10 @@ _ERROR_LINE = re.compile(
     r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:| -)"
     # As loggers write it: `16:35:37-591289 ERROR    No images`, `… | ERROR    | module`.
     r"|^.{0,24}\d\d:\d\d[\d:.,-]{0,12}\s+(?:\| )?ERROR\s"
+    # Below a line with the time, which rich writes once a second only: `           ERROR    No images`.
+    r"|^\s{6,40}ERROR\s{2,}\S"
+    # A check of C++ without a colon: `Error invalid argument at line 7 in file x.cu`.
+    r"|^(?:Error|ERROR|Fatal|FATAL) [a-z]{2,}\s[a-z]"
     r"|\blevel=(?:error|fatal)\b|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
 )
 # The message of a C++ exception that nobody caught, and of a check that ended the process.
