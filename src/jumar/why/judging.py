@@ -25,6 +25,7 @@ from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
 from jumar.why.shell import ran_without
 from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
+from jumar.why.silent import silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
 
 _TAIL = 16 * 1024
@@ -64,7 +65,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
         return _seen(seen, read)
     chosen = _first(read.signs) or _last_resort(logs)
     if chosen is None:
-        return answer("nothing", {}, read)
+        return answer("nothing", {}, read, details=silent_end(logs))
     chosen = ran_without(_compilers_word(chosen, read.signs), read.signs)
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, below(chosen))
