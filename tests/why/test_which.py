@@ -127,3 +127,19 @@ def test_a_log_that_ends_without_a_word_shows_where() -> None:
     assert "“[10:00:02] looking for the best rate”" in verdict.what["zh"]
     assert "bash -x" in verdict.remedy["en"]
     assert "The log ends with" not in verdict_of("").what["en"]
+
+
+CALLED = (
+    f"{STACK}RuntimeError: Exception thrown from user defined Python function in dataset. \n\n"
+    f"{'-' * 66}\n- Python Call Stack: \n{'-' * 66}\n"
+    'Traceback (most recent call last):\n  File "/u/fit.py", line 19, in __getitem__\n    return self.rows[at]\n'
+)
+
+
+def test_what_the_scripts_own_code_raised_counts_more_than_that_it_did() -> None:
+    above = "- Dataset Pipeline Error Message: \n[ERROR] Execute user Python code failed, check above.\n"
+    verdict = verdict_of(f"{CALLED}KeyError: 31\n\n{'-' * 66}\n{above}")
+    assert (verdict.evidence[0].text, verdict.place) == ("KeyError: 31", "/u/fit.py:19")
+    assert verdict.what["en"] == "An entry of the data (rows) has no field 31."
+    # Where it is not shown, all is told that is known.
+    assert verdict_of(CALLED.partition("\n-")[0]).cause == "data-pipeline"

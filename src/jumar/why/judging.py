@@ -45,6 +45,10 @@ _COMPILER_SAYS = re.compile(
 _SETUP_FAILED = re.compile(
     r"subprocess-exited-with-error|metadata-generation-failed|did not run successfully"
 )
+# A framework in C++ that called the script's own code, and shows below its own words what that raised.
+_CALLED_PYTHON = re.compile(
+    r"Exception thrown from (?:user defined Python function|dataset pipeline|PyFunc)"
+)
 _BELOW = 4096
 """How far below a build's first complaint its compiler may still speak."""
 _FRAME = re.compile(r'  File "([^"]+)", line (\d+)')
@@ -66,7 +70,8 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     chosen = _first(read.signs) or _last_resort(logs)
     if chosen is None:
         return answer("nothing", {}, read, details=silent_end(logs))
-    chosen = ran_without(_compilers_word(chosen, read.signs), read.signs)
+    chosen = _inner_word(_compilers_word(chosen, read.signs), read.signs)
+    chosen = ran_without(chosen, read.signs)
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, below(chosen))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
@@ -127,6 +132,22 @@ def _compilers_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:
     if first.event.cause.name == ERROR_LINE:
         first.event.cause, first.event.is_hint = chosen.event.cause, False
     return first
+
+
+def _inner_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:
+    """What the script's own code raised, where the chosen one says only that it did."""
+    if not _CALLED_PYTHON.search(chosen.event.line.text):
+        return chosen
+    begins = chosen.event.line.offset
+    raised = (
+        sign
+        for sign in signs
+        if sign.source is chosen.source
+        and begins < sign.event.line.offset < begins + _BELOW
+        and not sign.event.is_line
+        and not sign.event.is_hint
+    )
+    return next(raised, chosen)
 
 
 def _is_of_setup(sign: Sign, pip: Sign) -> bool:

@@ -45,7 +45,7 @@ _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|(?:Original )?Traceback|The above exc|During h|srun:|slurmstepd"
     r"|(?:ERROR|WARNING|INFO|CRITICAL):|\[?20\d\d-\d\d-\d\d[ T]|wandb: "
     # The platform, MPI, and what the shell's script went on with.
-    r"|\[ERROR\] TBE |\s*(?:Warning|Normal) +[A-Z]\w+ +|Back-off |pyxis: |pdsh@|\[Model[Aa]rts |time=\"20|#\d{1,3} (?:ERROR|\d)"
+    r"|\[ERROR\] (?:TBE |Execute user Python code failed)|\s*(?:Warning|Normal) +[A-Z]\w+ +|Back-off |pyxis: |pdsh@|\[Model[Aa]rts |time=\"20|#\d{1,3} (?:ERROR|\d)"
     r"|-{70,}\s*$|={50,}\s*$|\[[\w.-]+:\d{2,7}\] (?:PMIX|\[\[|mca_|\*\*\*)|Primary job |mpi(?:run|exec)\b"
     r"|(?:Segmentation fault|Aborted|Bus error|Killed)(?: \(core dumped\))?\s*$"
     r"|\S+(?:\.sh|slurm_script): (?:line )?\d+: |(?:cp|mv|rm|ls|cat|tar|mkdir|tee|rsync|fatal): |make(?:\[\d+\])?: \*\*\*|[EW]: "
