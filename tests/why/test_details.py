@@ -182,7 +182,7 @@ AssertionError
         (
             "train.py: error: the following arguments are required: --out\n"
             "run.sh: line 7: --out: command not found\n",
-            "in line 7 as a command of its own",
+            "takes the option --out for a command of its own",
         ),
         (
             "Back-off restarting failed container init-pytorch in pod a-worker-0\n",

@@ -10,7 +10,7 @@ from jumar.why.exception import kept, of_exception
 from jumar.why.knowledge import CUT_OFF, PEER_LATE, PEER_LOST, Level, causes, signatures_in
 from jumar.why.line import of_line
 from jumar.why.raised import cut_stack, exceptions
-from jumar.why.reading import Line, waited, without_marks
+from jumar.why.reading import Line, unwrapped, waited, without_marks
 
 
 def events_of(lines: Sequence[Line]) -> list[Event]:
@@ -24,7 +24,7 @@ def events_of(lines: Sequence[Line]) -> list[Event]:
     found = [
         event
         for theirs in writers.values()
-        for event in _events_of_one(without_marks(theirs), known)
+        for event in _events_of_one(unwrapped(without_marks(theirs)), known)
     ]
     found.sort(key=lambda event: event.line.offset)
     return _with_times(_without_echoes(found), lines)

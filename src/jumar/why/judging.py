@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from jumar.spec.verdicts import Verdict
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
+from jumar.why.details import WHAT, Detail
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
 from jumar.why.knowledge import (
@@ -22,7 +23,9 @@ from jumar.why.knowledge import (
 from jumar.why.line import last_resort, read_closer
 from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
+from jumar.why.shell import ran_without
 from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
+from jumar.why.silent import silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
 
 _TAIL = 16 * 1024
@@ -41,6 +44,10 @@ _COMPILER_SAYS = re.compile(
 # pip says so of a package's setup, and shows below it, further right, what that raised.
 _SETUP_FAILED = re.compile(
     r"subprocess-exited-with-error|metadata-generation-failed|did not run successfully"
+)
+# A framework in C++ that called the script's own code, and shows below its own words what that raised.
+_CALLED_PYTHON = re.compile(
+    r"Exception thrown from (?:user defined Python function|dataset pipeline|PyFunc)"
 )
 _BELOW = 4096
 """How far below a build's first complaint its compiler may still speak."""
@@ -62,8 +69,9 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
         return _seen(seen, read)
     chosen = _first(read.signs) or _last_resort(logs)
     if chosen is None:
-        return answer("nothing", {}, read)
-    chosen = _compilers_word(chosen, read.signs)
+        return answer("nothing", {}, read, details=silent_end(logs))
+    chosen = _inner_word(_compilers_word(chosen, read.signs), read.signs)
+    chosen = ran_without(chosen, read.signs)
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, below(chosen))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
@@ -126,6 +134,22 @@ def _compilers_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:
     return first
 
 
+def _inner_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:
+    """What the script's own code raised, where the chosen one says only that it did."""
+    if not _CALLED_PYTHON.search(chosen.event.line.text):
+        return chosen
+    begins = chosen.event.line.offset
+    raised = (
+        sign
+        for sign in signs
+        if sign.source is chosen.source
+        and begins < sign.event.line.offset < begins + _BELOW
+        and not sign.event.is_line
+        and not sign.event.is_hint
+    )
+    return next(raised, chosen)
+
+
 def _is_of_setup(sign: Sign, pip: Sign) -> bool:
     """Whether a sign is the exception of a package's setup that pip shows below its own words."""
     event = sign.event
@@ -183,15 +207,26 @@ def _place_above(lines: Sequence[Line], index: int) -> str | None:
 
 def _said_before(wrappers: list[Sign], living: list[Sign]) -> list[Sign]:
     """The line right above one that says only that a child failed, if it says why."""
-    found: list[Sign] = []
-    for hint in [sign for sign in living if sign.event.level is Level.HINT][-_MOST_HINTS:]:
-        after = hint.event.end
-        if any(
-            sign.source is hint.source and 0 <= sign.event.line.offset - after <= _RIGHT_BELOW
-            for sign in wrappers
-        ):
-            found.append(hint)
+    hints = [sign for sign in living if sign.event.level is Level.HINT][-_MOST_HINTS:]
+    found = [hint for hint in hints if any(_is_right_above(hint, sign) for sign in wrappers)]
     return [sign for sign in _telling(found) if sign.event.cause.name != ERROR_LINE]
+
+
+def _is_right_above(sign: Sign, other: Sign) -> bool:
+    gap = other.event.line.offset - sign.event.end
+    return sign.source is other.source and 0 <= gap <= _RIGHT_BELOW
+
+
+def _said_above(chosen: Sign, others: Sequence[Sign]) -> list[Detail]:
+    """What calls itself an error right above a launcher's word, where nothing is known of it."""
+    if chosen.event.level is not Level.WRAPPER:
+        return []
+    said = (
+        sign.event.values.get("error", "")
+        for sign in others
+        if sign.event.level is Level.HINT and _is_right_above(sign, chosen)
+    )
+    return [Detail(WHAT, "said-above", {"said": one}) for one in said if one][:1]
 
 
 def _telling(hints: list[Sign]) -> list[Sign]:
@@ -209,7 +244,7 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
         if silent is not None:
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
-    details = details_around(chosen, same)
+    details = [*details_around(chosen, same), *_said_above(chosen, others)]
     return replace(
         answer(
             *(name, values, read, event.cause, event.also, event.particular, details),

@@ -39,6 +39,10 @@ _ERROR_LINE = re.compile(
     r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:| -)"
     # As loggers write it: `16:35:37-591289 ERROR    No images`, `… | ERROR    | module`.
     r"|^.{0,24}\d\d:\d\d[\d:.,-]{0,12}\s+(?:\| )?ERROR\s"
+    # Below a line with the time, which rich writes once a second only: `           ERROR    No images`.
+    r"|^\s{6,40}ERROR\s{2,}\S"
+    # A check of C++ without a colon: `Error invalid argument at line 7 in file x.cu`.
+    r"|^(?:Error|ERROR|Fatal|FATAL) [a-z]{2,}\s[a-z]"
     r"|\blevel=(?:error|fatal)\b|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
 )
 # The message of a C++ exception that nobody caught, and of a check that ended the process.
@@ -62,6 +66,11 @@ _PASSED = re.compile(
 _SHOWN = re.compile(
     r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
     r"|'[A-Z][A-Z0-9_]+': '[^']*', '[A-Z][A-Z0-9_]+': "
+)
+# How a build calls a compiler or a linker: the names of its macros and folders are no fault.
+_COMPILES = re.compile(
+    r"^\s*(?:\[\d+/\d+\] )?(?:\S{0,200}/)?(?:[\w-]{1,40}-)?(?:cc|gcc|c\+\+|g\+\+|clang|clang\+\+|nvcc|hipcc|icpx?|ld)(?:-?[\d.]{1,8})?(?:\.exe)? --?[A-Za-z]"
+    r"(?!.*(?::\s(?:fatal )?error\b|\bfailed\b|\bnot found\b|No such file|[Kk]illed))"
 )
 _ERROR_WORD = re.compile(
     r"(?i)error|fail|exception|fatal|abort|what\(\)|assert|\bfault\b|\bkilled\b|core dumped"
@@ -189,8 +198,9 @@ def _first_statement(lines: Sequence[Line]) -> Event | None:
 
 
 def _is_no_fault(text: str) -> bool:
-    """Whether a line is a warning or an information, by what it calls itself."""
+    """Whether a line is a warning or an information, by what it calls itself, or a command that is shown."""
     warning = _WARNING.search(text)
     if warning is not None and _ERROR_LINE.search(text[: warning.start()]) is None:
         return True
-    return _INFORMATION.match(text) is not None or is_asked_back(text)
+    is_shown = _INFORMATION.match(text) is not None or _COMPILES.match(text) is not None
+    return is_shown or is_asked_back(text)

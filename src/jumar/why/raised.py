@@ -45,10 +45,10 @@ _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|(?:Original )?Traceback|The above exc|During h|srun:|slurmstepd"
     r"|(?:ERROR|WARNING|INFO|CRITICAL):|\[?20\d\d-\d\d-\d\d[ T]|wandb: "
     # The platform, MPI, and what the shell's script went on with.
-    r"|\[ERROR\] TBE |\s*(?:Warning|Normal) +[A-Z]\w+ +|Back-off |pyxis: |pdsh@|\[Model[Aa]rts |time=\"20|#\d{1,3} (?:ERROR|\d)"
+    r"|\[ERROR\] (?:TBE |Execute user Python code failed)|\s*(?:Warning|Normal) +[A-Z]\w+ +|Back-off |pyxis: |pdsh@|\[Model[Aa]rts |time=\"20|#\d{1,3} (?:ERROR|\d)"
     r"|-{70,}\s*$|={50,}\s*$|\[[\w.-]+:\d{2,7}\] (?:PMIX|\[\[|mca_|\*\*\*)|Primary job |mpi(?:run|exec)\b"
     r"|(?:Segmentation fault|Aborted|Bus error|Killed)(?: \(core dumped\))?\s*$"
-    r"|\S+(?:\.sh|slurm_script): line \d+: |(?:cp|mv|rm|ls|cat|tar|mkdir|tee|rsync|fatal): |make(?:\[\d+\])?: \*\*\*|[EW]: "
+    r"|\S+(?:\.sh|slurm_script): (?:line )?\d+: |(?:cp|mv|rm|ls|cat|tar|mkdir|tee|rsync|fatal): |make(?:\[\d+\])?: \*\*\*|[EW]: "
 )
 # Below this an exception quotes the one that it was raised for: `BackendCompilerFailed: backend='inductor' raised:`.
 _QUOTES = " raised:"
@@ -122,14 +122,28 @@ class Raised:
         """Its first line, or what that quotes, with the condition that did not hold if it says nothing."""
         first = self.lines[0].text.strip()
         if _HOLLOW.search(first):
-            found = (_QUOTED.match(line.text) for line in self.lines[1:])
-            quoted = [one["part"] or one["said"] for one in found if one is not None]
-            return (quoted or _before_node(self.lines) or [first])[-1]
+            return self._quoted_words() or (_before_node(self.lines) or [first])[-1]
         if first.endswith(":") and self.asserted is None:
             # The message begins with a line end.
-            below = (line.text.strip() for line in self.lines[1:])
-            first = f"{first} {next((text for text in below if text), '')}".rstrip()
+            first = _with_next(first, self.lines[1:])
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
+
+
+    def _quoted_words(self) -> str | None:
+        """The last exception that its message quotes."""
+        found: str | None = None
+        for at, line in enumerate(self.lines[1:], 2):
+            one = _QUOTED.match(line.text)
+            if one is not None:
+                said = (one["part"] or one["said"]).rstrip()
+                found = _with_next(said, self.lines[at:]) if said.endswith(":") else said
+        return found
+
+
+def _with_next(text: str, lines: Sequence[Line]) -> str:
+    """A line that ends with a colon, with the next one."""
+    below = (line.text.strip() for line in lines)
+    return f"{text} {next((one for one in below if one), '')}".rstrip()
 
 
 def _before_node(lines: Sequence[Line]) -> list[str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_END = re.compile(r"[\r\n]")
+# The end of a value that was read from a file with Windows line ends, as Python shows it.
+_QUOTED_END = re.compile(rb"(?<=\w)\r(?=['\"])")
 # A traceback that somebody has pasted as one line.
 _PASTED = re.compile(rb'Traceback \(most recent call last\): +File "')
 _PASTED_PARTS = re.compile(r"(?= File \")|(?: )(?=[A-Z][A-Za-z]{2,40}(?:Error|Exception): )")
@@ -55,6 +57,10 @@ _ALIKE = {ord(digit): "0" for digit in "123456789"}
 # What an editor or a forum makes of straight quotes.
 _STRAIGHT = {ord(curved): "'" for curved in "\u2018\u2019"}
 _CURVED_NAME = re.compile(r"\u2018(?=[\w.]+\u2019)")
+# `10:21:37 ERROR    No images were found in the   loading.py:12`, and below it, as far right, how that goes on.
+_IN_COLUMNS = re.compile(
+    r".{0,40}?\b(?:ERROR|CRITICAL|WARNING|INFO|DEBUG) {1,8}(?P<said>\S.*?) +[\w.-]{1,60}\.py:\d+ *$"
+)
 # A log that was pasted as a quotation.
 _CITED = re.compile(r"> ?")
 
@@ -76,6 +82,8 @@ def lines_of(start: int, text: bytes, year: int) -> list[Line]:
     found: list[Line] = []
     offset = start
     for raw in text.split(b"\n"):
+        if b"\r" in raw:
+            raw = _QUOTED_END.sub(rb"\\r", raw)
         # A bar that is drawn again and again, and what was written over it.
         ends = _PASTED_PARTS if _PASTED.search(raw) else _LINE_END
         for piece in ends.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
@@ -102,6 +110,23 @@ def without_marks(lines: Sequence[Line]) -> list[Line]:
             found[index] = replace(line, text=line.text[len(mark) :])
         else:
             mark = ""
+    return found
+
+
+def unwrapped(lines: Sequence[Line]) -> list[Line]:
+    """The same lines; of a table of messages, as rich prints one, each message in a line, without its column of files."""
+    found: list[Line] = []
+    column = None
+    for line in lines:
+        begins = _IN_COLUMNS.match(line.text)
+        if begins is not None:
+            column = begins.start("said")
+            found.append(replace(line, text=f"{line.text[:column]}{begins['said'].rstrip()}"))
+        elif column is not None and line.text[:column].isspace():
+            found[-1] = replace(found[-1], text=f"{found[-1].text} {line.text.strip()}"[:_LONGEST])
+        else:
+            column = None
+            found.append(line)
     return found
 
 

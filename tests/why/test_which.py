@@ -1,0 +1,145 @@
+"""Which line counts: what is shown beside a fault, what follows from it, and what announces it."""
+
+import pytest
+from tests.why.logs import verdict_of
+
+STACK = 'Traceback (most recent call last):\n  File "/u/fit.py", line 4, in <module>\n    begin()\n'
+HEADER = "/opt/cuda/include/crt/host_config.h:121:2: error: #error -- unsupported GNU version! gcc versions later than 9 are not supported!\n"
+DIED = "[2024-05-01 10:00:09,101] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: 1) local_rank: 0 (pid: 33) of binary: /usr/bin/python\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x86_64-linux-gnu-gcc -Wno-unused-result -DNDEBUG -I/opt/e/torch/include -DTORCH_API_INCLUDE_EXTENSION_H -c a.cpp -o a.o -D_GLIBCXX_USE_CXX11_ABI=0",
+        "/usr/local/cuda/bin/nvcc -I/opt/e/torch/include -c b.cu -o b.o -D_GLIBCXX_USE_CXX11_ABI=0 -gencode=arch=compute_86,code=sm_86",
+        "[2/3] c++ -MMD -MF c.o.d -Werror -fno-exceptions -I/opt/e/undefined symbol -c c.cpp -o c.o -D_GLIBCXX_USE_CXX11_ABI=0",
+        "/usr/bin/g++-9 -shared -B /opt/e/compiler_compat d.o -L/opt/e/lib -lcudart -o d.so -D_GLIBCXX_USE_CXX11_ABI=1",
+    ],
+)
+def test_a_call_of_a_compiler_is_no_fault(command: str) -> None:
+    assert verdict_of(f"{command}\n").cause is None
+    verdict = verdict_of(f"{command}\n{HEADER}error: command '/opt/cuda/bin/nvcc' failed\n")
+    assert verdict.evidence[0].line == 2
+    assert "gcc 9" in verdict.what["en"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gcc: error: unrecognized command line option '-std=c++20'",
+        "nvcc fatal   : Unsupported gpu architecture 'compute_120'",
+        "g++ -c a.cpp: fatal error: Killed signal terminated program cc1plus",
+    ],
+)
+def test_what_a_compiler_says_is_one(line: str) -> None:
+    assert verdict_of(f"{line}\n").cause is not None
+
+
+LACKS = STACK + "ModuleNotFoundError: No module named 'torch'\n"
+ABSENT = STACK + "FileNotFoundError: [Errno 2] No such file or directory: 'set/a.json'\n"
+REFUSED = STACK + "ValueError: data is empty, please give one\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        # What a missing environment lacks.
+        (f"fit.sh: 3: source: not found\nstarting\n{LACKS}", 1),
+        (f"fit.sh: line 3: module: command not found\n{LACKS}", 1),
+        (f"fit.sh: line 3: /opt/e/bin/activate: No such file or directory\n{LACKS}", 1),
+        (f"EnvironmentNameNotFound: Could not find conda environment: fit\n{LACKS}", 1),
+        # What was not fetched.
+        (f"fit.sh: line 3: wget: command not found\n{ABSENT}", 1),
+        # The options that the command above did not get.
+        (f"{REFUSED}fit.sh: line 7: --data: command not found\n", 5),
+        (f"{REFUSED}fit.sh: 7: --data: not found\n", 5),
+        # Nothing of that follows.
+        (f"fit.sh: 3: source: not found\n{REFUSED}", 5),
+        (f"fit.sh: line 3: wget: command not found\n{LACKS}", 5),
+        (f"fit.sh: line 3: nvidia-smi: command not found\n{ABSENT}", 5),
+        (f"{LACKS}fit.sh: line 9: module: command not found\n", 4),
+        (
+            f"{STACK}RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\nfit.sh: line 7: --data: command not found\n",
+            4,
+        ),
+    ],
+)
+def test_what_follows_from_a_command_that_the_shell_could_not_run(log: str, line: int) -> None:
+    verdict = verdict_of(log)
+    assert verdict.evidence[0].line == line
+    if verdict.evidence[0].text.startswith("fit.sh"):
+        effect = next(text for text in log.splitlines() if "Error: " in text)
+        assert effect in verdict.remedy["en"]
+        assert effect in verdict.remedy["zh"]
+
+
+def test_a_carriage_return_inside_a_value_does_not_end_its_line() -> None:
+    told = verdict_of(f"{STACK}RuntimeError: Invalid device string: 'cuda:1\r'\n").what["en"]
+    assert "“cuda:1” ends with an invisible carriage return" in told
+    # A bar that is drawn over itself is none.
+    assert verdict_of("10%|# | 1/9\r'20%|## | 2/9'\r\n").cause is None
+
+
+def test_a_version_that_git_does_not_know_is_mostly_done_without() -> None:
+    said = "fatal: No names found, cannot describe anything.\n"
+    assert verdict_of(said).cause == "not-there"
+    assert verdict_of(f"{said}step 1\nKilled\n").cause == "killed"
+    assert verdict_of(f"{said}step 1\n{REFUSED}").evidence[0].line == 6
+
+
+def test_a_quoted_message_that_begins_with_a_line_end_is_read_on() -> None:
+    log = f"{STACK}torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: The fit failed:\nthe tile is too wide\n"
+    assert "The fit failed: the tile is too wide" in verdict_of(log).what["en"]
+
+
+def test_what_calls_itself_an_error_right_above_a_launchers_word_is_shown() -> None:
+    told = verdict_of(f"step 1\nError while packing the row set\n{DIED}").what
+    assert "“Error while packing the row set”" in told["en"]
+    assert "“Error while packing the row set”" in told["zh"]
+    # What the program went on after is not.
+    assert "packing" not in verdict_of(f"Error while packing it\nstep 1\n{DIED}").what["en"]
+
+
+COLUMNS = (
+    "10:21:52 INFO     3 folders are read.                     loading.py:12\n"
+    "         ERROR    No rows were found in                   loading.py:14\n"
+    "                  /data/toys.                                          \n"
+    "10:21:55 INFO     The end.                                fit.py:99\n"
+)
+
+
+def test_a_message_in_columns_is_read_whole() -> None:
+    verdict = verdict_of(COLUMNS)
+    assert verdict.evidence[0].line == 2
+    assert verdict.evidence[0].text == "ERROR    No rows were found in /data/toys."
+
+
+def test_a_line_that_is_no_column_is_left_as_it_is() -> None:
+    verdict = verdict_of(f"ERROR    No rows   loading.py:14\n    of  x\n{REFUSED}")
+    assert verdict.evidence[0].line == 6
+
+
+def test_a_log_that_ends_without_a_word_shows_where() -> None:
+    verdict = verdict_of("[10:00:01] the rows are counted\n[10:00:02] looking for the best rate\n\n")
+    assert verdict.cause is None
+    assert "“[10:00:02] looking for the best rate”" in verdict.what["en"]
+    assert "“[10:00:02] looking for the best rate”" in verdict.what["zh"]
+    assert "bash -x" in verdict.remedy["en"]
+    assert "The log ends with" not in verdict_of("").what["en"]
+
+
+CALLED = (
+    f"{STACK}RuntimeError: Exception thrown from user defined Python function in dataset. \n\n"
+    f"{'-' * 66}\n- Python Call Stack: \n{'-' * 66}\n"
+    'Traceback (most recent call last):\n  File "/u/fit.py", line 19, in __getitem__\n    return self.rows[at]\n'
+)
+
+
+def test_what_the_scripts_own_code_raised_counts_more_than_that_it_did() -> None:
+    above = "- Dataset Pipeline Error Message: \n[ERROR] Execute user Python code failed, check above.\n"
+    verdict = verdict_of(f"{CALLED}KeyError: 31\n\n{'-' * 66}\n{above}")
+    assert (verdict.evidence[0].text, verdict.place) == ("KeyError: 31", "/u/fit.py:19")
+    assert verdict.what["en"] == "An entry of the data (rows) has no field 31."
+    # Where it is not shown, all is told that is known.
+    assert verdict_of(CALLED.partition("\n-")[0]).cause == "data-pipeline"
