@@ -121,7 +121,9 @@ def test_a_line_that_is_no_column_is_left_as_it_is() -> None:
 
 
 def test_a_log_that_ends_without_a_word_shows_where() -> None:
-    verdict = verdict_of("[10:00:01] the rows are counted\n[10:00:02] looking for the best rate\n\n")
+    verdict = verdict_of(
+        "[10:00:01] the rows are counted\n[10:00:02] looking for the best rate\n\n"
+    )
     assert verdict.cause is None
     assert "“[10:00:02] looking for the best rate”" in verdict.what["en"]
     assert "“[10:00:02] looking for the best rate”" in verdict.what["zh"]
