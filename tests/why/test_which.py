@@ -121,7 +121,9 @@ def test_a_line_that_is_no_column_is_left_as_it_is() -> None:
 
 
 def test_a_log_that_ends_without_a_word_shows_where() -> None:
-    verdict = verdict_of("[10:00:01] the rows are counted\n[10:00:02] looking for the best rate\n\n")
+    verdict = verdict_of(
+        "[10:00:01] the rows are counted\n[10:00:02] looking for the best rate\n\n"
+    )
     assert verdict.cause is None
     assert "“[10:00:02] looking for the best rate”" in verdict.what["en"]
     assert "“[10:00:02] looking for the best rate”" in verdict.what["zh"]
@@ -143,3 +145,50 @@ def test_what_the_scripts_own_code_raised_counts_more_than_that_it_did() -> None
     assert verdict.what["en"] == "An entry of the data (rows) has no field 31."
     # Where it is not shown, all is told that is known.
     assert verdict_of(CALLED.partition("\n-")[0]).cause == "data-pipeline"
+
+
+LOST = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/u/fit.py", line 9, in <module>\n[rank0]:     loss.backward()\n'
+    "[rank0]: RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:5264\n"
+)
+
+
+@pytest.mark.parametrize(
+    "said", ["rank 1 done", "[rank1]: training finished.", "[rank 1] Done!", "Rank 1: exiting"]
+)
+def test_a_rank_that_had_finished_is_named(said: str) -> None:
+    verdict = verdict_of(f"step 5\n{said}\n{LOST}{DIED}")
+    assert (verdict.cause, verdict.whose, verdict.rank) == ("peer-finished", "script", 1)
+    assert "Rank 1 had finished" in verdict.what["en"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "rank 1 done with epoch 3",
+        "rank 1: loading done",
+        "rank 0 done",
+        "done",
+        "rank 1 saved, rank 2 done",
+    ],
+)
+def test_what_is_done_besides_is_no_end(said: str) -> None:
+    verdict = verdict_of(f"step 5\n{said}\n{LOST}{DIED}")
+    assert (verdict.cause, verdict.whose) == ("peer-lost", "unknown")
+    assert "had finished" not in verdict.what["en"]
+
+
+AGENT = "W0501 10:00:{at}.500000 71 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers\n"
+CLOSED = "E0501 10:00:09.903000 33 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 34) of binary: /usr/bin/python\n"
+
+
+def test_an_agent_that_was_told_to_end_counts_where_that_was_before_its_ranks_were_lost() -> None:
+    verdict = verdict_of(f"{LOST}{CLOSED}{AGENT.format(at='09')}")
+    assert verdict.cause == "asked-to-end"
+    assert "Connection closed by peer" in verdict.remedy["en"]
+    # Told afterwards, by a scheduler that saw the job fail, and when is not known.
+    assert verdict_of(f"{LOST}{CLOSED}{AGENT.format(at='11')}").cause == "peer-lost"
+    assert verdict_of(f"{AGENT.format(at='09')}{LOST}").cause == "peer-lost"
+    # A fault says more than either.
+    assert verdict_of(f"{REFUSED}{LOST}{CLOSED}{AGENT.format(at='09')}").cause == "refused"

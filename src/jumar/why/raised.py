@@ -128,7 +128,6 @@ class Raised:
             first = _with_next(first, self.lines[1:])
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
 
-
     def _quoted_words(self) -> str | None:
         """The last exception that its message quotes."""
         found: str | None = None
