@@ -192,3 +192,20 @@ def test_an_agent_that_was_told_to_end_counts_where_that_was_before_its_ranks_we
     assert verdict_of(f"{AGENT.format(at='09')}{LOST}").cause == "peer-lost"
     # A fault says more than either.
     assert verdict_of(f"{REFUSED}{LOST}{CLOSED}{AGENT.format(at='09')}").cause == "refused"
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_shown"),
+    [
+        ("Two rows are wrong. Please check the output above.", True),
+        ("The set cannot be used, see the messages above", True),
+        ("The set cannot be used, see the stack trace above", False),
+        ("The set cannot be used, check the log file /u/fit.log", False),
+        ("The set cannot be used", False),
+    ],
+)
+def test_what_a_message_sends_up_to_is_shown(sent: str, is_shown: bool) -> None:
+    log = f"reading the rows\nrow 7 of toys.csv does not have a label\nrows: 12\n{STACK}RuntimeError: {sent}\n"
+    verdict = verdict_of(log)
+    for language in ("en", "zh"):
+        assert ("“row 7 of toys.csv does not have a label”" in verdict.what[language]) is is_shown

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from jumar.spec.verdicts import Verdict
 from jumar.why import peers
+from jumar.why.above import said_above
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
 from jumar.why.details import WHAT, Detail
 from jumar.why.dumps import stalled
@@ -222,7 +223,7 @@ def _is_right_above(sign: Sign, other: Sign) -> bool:
     return sign.source is other.source and 0 <= gap <= _RIGHT_BELOW
 
 
-def _said_above(chosen: Sign, others: Sequence[Sign]) -> list[Detail]:
+def _right_above(chosen: Sign, others: Sequence[Sign]) -> list[Detail]:
     """What calls itself an error right above a launcher's word, where nothing is known of it."""
     if chosen.event.level is not Level.WRAPPER:
         return []
@@ -256,7 +257,7 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
     # Who failed around an agent that was told to end did so for that.
     details = [] if _ASKED_BEFORE in also else details_around(chosen, same)
-    details = [*details, *_said_above(chosen, others)]
+    details = [*details, *_right_above(chosen, others), *said_above(chosen)]
     return replace(
         answer(
             *(name, values, read, cause, also, event.particular, details),
