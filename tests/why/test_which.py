@@ -57,6 +57,10 @@ REFUSED = STACK + "ValueError: data is empty, please give one\n"
         # Nothing of that follows.
         (f"fit.sh: 3: source: not found\n{REFUSED}", 5),
         (f"fit.sh: line 3: wget: command not found\n{LACKS}", 5),
+        (
+            f"fit.sh: line 3: module: command not found\n{STACK}ModuleNotFoundError: No module named 'wandb'\n",
+            5,
+        ),
         (f"fit.sh: line 3: nvidia-smi: command not found\n{ABSENT}", 5),
         (f"{LACKS}fit.sh: line 9: module: command not found\n", 4),
         (
@@ -116,8 +120,10 @@ def test_a_message_in_columns_is_read_whole() -> None:
 
 
 def test_a_line_that_is_no_column_is_left_as_it_is() -> None:
-    verdict = verdict_of(f"ERROR    No rows   loading.py:14\n    of  x\n{REFUSED}")
-    assert verdict.evidence[0].line == 6
+    verdict = verdict_of(
+        "10:21:52 ERROR no rows were read by loading.py:14\n" + 20 * " " + "toys\n"
+    )
+    assert verdict.evidence[0].text.endswith("loading.py:14")
 
 
 def test_a_log_that_ends_without_a_word_shows_where() -> None:
