@@ -72,6 +72,7 @@ def test_every_cause_can_be_found() -> None:
         "nothing",
         "unread",
         "peer-silent",
+        "peer-finished",
         STALLED,
         PYTHON_ERROR,
         OPTIONAL_MISSING,

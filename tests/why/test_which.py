@@ -57,6 +57,10 @@ REFUSED = STACK + "ValueError: data is empty, please give one\n"
         # Nothing of that follows.
         (f"fit.sh: 3: source: not found\n{REFUSED}", 5),
         (f"fit.sh: line 3: wget: command not found\n{LACKS}", 5),
+        (
+            f"fit.sh: line 3: module: command not found\n{STACK}ModuleNotFoundError: No module named 'wandb'\n",
+            5,
+        ),
         (f"fit.sh: line 3: nvidia-smi: command not found\n{ABSENT}", 5),
         (f"{LACKS}fit.sh: line 9: module: command not found\n", 4),
         (
@@ -116,8 +120,10 @@ def test_a_message_in_columns_is_read_whole() -> None:
 
 
 def test_a_line_that_is_no_column_is_left_as_it_is() -> None:
-    verdict = verdict_of(f"ERROR    No rows   loading.py:14\n    of  x\n{REFUSED}")
-    assert verdict.evidence[0].line == 6
+    verdict = verdict_of(
+        "10:21:52 ERROR no rows were read by loading.py:14\n" + 20 * " " + "toys\n"
+    )
+    assert verdict.evidence[0].text.endswith("loading.py:14")
 
 
 def test_a_log_that_ends_without_a_word_shows_where() -> None:
@@ -145,3 +151,67 @@ def test_what_the_scripts_own_code_raised_counts_more_than_that_it_did() -> None
     assert verdict.what["en"] == "An entry of the data (rows) has no field 31."
     # Where it is not shown, all is told that is known.
     assert verdict_of(CALLED.partition("\n-")[0]).cause == "data-pipeline"
+
+
+LOST = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/u/fit.py", line 9, in <module>\n[rank0]:     loss.backward()\n'
+    "[rank0]: RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:5264\n"
+)
+
+
+@pytest.mark.parametrize(
+    "said", ["rank 1 done", "[rank1]: training finished.", "[rank 1] Done!", "Rank 1: exiting"]
+)
+def test_a_rank_that_had_finished_is_named(said: str) -> None:
+    verdict = verdict_of(f"step 5\n{said}\n{LOST}{DIED}")
+    assert (verdict.cause, verdict.whose, verdict.rank) == ("peer-finished", "script", 1)
+    assert "Rank 1 had finished" in verdict.what["en"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "rank 1 done with epoch 3",
+        "rank 1: loading done",
+        "rank 0 done",
+        "done",
+        "rank 1 saved, rank 2 done",
+    ],
+)
+def test_what_is_done_besides_is_no_end(said: str) -> None:
+    verdict = verdict_of(f"step 5\n{said}\n{LOST}{DIED}")
+    assert (verdict.cause, verdict.whose) == ("peer-lost", "unknown")
+    assert "had finished" not in verdict.what["en"]
+
+
+AGENT = "W0501 10:00:{at}.500000 71 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers\n"
+CLOSED = "E0501 10:00:09.903000 33 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 34) of binary: /usr/bin/python\n"
+
+
+def test_an_agent_that_was_told_to_end_counts_where_that_was_before_its_ranks_were_lost() -> None:
+    verdict = verdict_of(f"{LOST}{CLOSED}{AGENT.format(at='09')}")
+    assert verdict.cause == "asked-to-end"
+    assert "Connection closed by peer" in verdict.remedy["en"]
+    # Told afterwards, by a scheduler that saw the job fail, and when is not known.
+    assert verdict_of(f"{LOST}{CLOSED}{AGENT.format(at='11')}").cause == "peer-lost"
+    assert verdict_of(f"{AGENT.format(at='09')}{LOST}").cause == "peer-lost"
+    # A fault says more than either.
+    assert verdict_of(f"{REFUSED}{LOST}{CLOSED}{AGENT.format(at='09')}").cause == "refused"
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_shown"),
+    [
+        ("Two rows are wrong. Please check the output above.", True),
+        ("The set cannot be used, see the messages above", True),
+        ("The set cannot be used, see the stack trace above", False),
+        ("The set cannot be used, check the log file /u/fit.log", False),
+        ("The set cannot be used", False),
+    ],
+)
+def test_what_a_message_sends_up_to_is_shown(sent: str, is_shown: bool) -> None:
+    log = f"reading the rows\nrow 7 of toys.csv does not have a label\nrows: 12\n{STACK}RuntimeError: {sent}\n"
+    verdict = verdict_of(log)
+    for language in ("en", "zh"):
+        assert ("“row 7 of toys.csv does not have a label”" in verdict.what[language]) is is_shown

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from jumar.spec.verdicts import Verdict
+from jumar.why import peers
+from jumar.why.above import said_above
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
 from jumar.why.details import WHAT, Detail
 from jumar.why.dumps import stalled
@@ -32,6 +34,7 @@ _TAIL = 16 * 1024
 """How much of a log's end is read for forms where nothing else is known."""
 _FOLLOWED = 5
 _MOST_HINTS = 100
+_ASKED_BEFORE = "asked-before"
 _RIGHT_BELOW = 3
 """Bytes between a line and the next."""
 # What a compiler or linker says of a fault, in its own form: `x.cu(12): error: …`.
@@ -55,7 +58,6 @@ _FRAME = re.compile(r'  File "([^"]+)", line (\d+)')
 _FRAME_LINES = 8
 """A frame, its source and the marks below that."""
 _ANY_NAME = re.compile(r"(?:[A-Za-z_]\w*\.){0,8}[A-Za-z_]\w{0,60}(?:: .*)?")
-_LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (\d+)")
 
 
 def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
@@ -73,7 +75,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     chosen = _inner_word(_compilers_word(chosen, read.signs), read.signs)
     chosen = ran_without(chosen, read.signs)
     name_what_it_is_about(chosen.event)
-    name_by_what_is_below(chosen.event, below(chosen))
+    name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
 
 
@@ -105,6 +107,10 @@ def _first(signs: Sequence[Sign]) -> Sign | None:
         best = _telling(best)
     if level is Level.WRAPPER:
         best = _said_before(best, living) or best
+    if level is Level.LOST_PEER and (asked := peers.asked_before(best, living)) is not None:
+        asked.event.values["effect"] = best[0].event.values.get("error", "")
+        asked.event.also = (*asked.event.also, _ASKED_BEFORE)
+        return asked
     if level is Level.LOST_PEER and any(sign.event.at is None for sign in best):
         # Whoever waits too long leaves, and is then what the others lost.
         best = [sign for sign in best if sign.event.cause.name == PEER_LATE] or best
@@ -217,7 +223,7 @@ def _is_right_above(sign: Sign, other: Sign) -> bool:
     return sign.source is other.source and 0 <= gap <= _RIGHT_BELOW
 
 
-def _said_above(chosen: Sign, others: Sequence[Sign]) -> list[Detail]:
+def _right_above(chosen: Sign, others: Sequence[Sign]) -> list[Detail]:
     """What calls itself an error right above a launcher's word, where nothing is known of it."""
     if chosen.event.level is not Level.WRAPPER:
         return []
@@ -238,16 +244,23 @@ def _telling(hints: list[Sign]) -> list[Sign]:
 
 def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) -> Verdict:
     event = chosen.event
-    rank, name, values = chosen.rank, event.cause.name, event.values
+    rank, name, cause = chosen.rank, event.cause.name, event.cause
+    values, also = event.values, event.also
     if event.level is Level.LOST_PEER:
-        silent = _silent(chosen, others, logs)
-        if silent is not None:
+        ended = peers.finished(chosen, others, logs)
+        silent = peers.silent(chosen, others, logs) if ended is None else None
+        if ended is not None:
+            rank, name, cause = ended[0], "peer-finished", causes()["peer-finished"]
+            values, also = {"rank": str(rank), "said": ended[1]}, ()
+        elif silent is not None:
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
-    details = [*details_around(chosen, same), *_said_above(chosen, others)]
+    # Who failed around an agent that was told to end did so for that.
+    details = [] if _ASKED_BEFORE in also else details_around(chosen, same)
+    details = [*details, *_right_above(chosen, others), *said_above(chosen)]
     return replace(
         answer(
-            *(name, values, read, event.cause, event.also, event.particular, details),
+            *(name, values, read, cause, also, event.particular, details),
             is_unsure=event.is_unsure,
         ),
         evidence=evidence_of([chosen, *same[: MOST_SAME - 1]]),
@@ -255,24 +268,6 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
         rank=rank,
         place=values.get("place"),
     )
-
-
-def _silent(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> int | None:
-    """The rank that the others wait for, if only one can be: the one that says nothing of a lost
-    peer, or the one that enqueued the least."""
-    signs = [sign for sign in (chosen, *others) if sign.event.level is Level.LOST_PEER]
-    complaining = {sign.rank for sign in signs}
-    ranks = {source.rank for source in logs if source.rank is not None}
-    quiet = ranks - complaining
-    if len(ranks) > 2 and len(quiet) == 1:
-        return quiet.pop()
-    enqueued: dict[int, int] = {}
-    for sign in signs:
-        found = _LAST_ENQUEUED.search(sign.event.line.text)
-        if found is not None and sign.rank is not None:
-            enqueued[sign.rank] = int(found[1])
-    least = [rank for rank, number in enqueued.items() if number == min(enqueued.values())]
-    return least[0] if len(least) == 1 < len(enqueued) else None
 
 
 def _different(event: Event, others: Sequence[Sign]) -> list[Sign]:

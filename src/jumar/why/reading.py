@@ -58,9 +58,11 @@ _ALIKE = {ord(digit): "0" for digit in "123456789"}
 _STRAIGHT = {ord(curved): "'" for curved in "\u2018\u2019"}
 _CURVED_NAME = re.compile(r"\u2018(?=[\w.]+\u2019)")
 # `10:21:37 ERROR    No images were found in the   loading.py:12`, and below it, as far right, how that goes on.
-_IN_COLUMNS = re.compile(
-    r".{0,40}?\b(?:ERROR|CRITICAL|WARNING|INFO|DEBUG) {1,8}(?P<said>\S.*?) +[\w.-]{1,60}\.py:\d+ *$"
+_LEVEL_COLUMN = re.compile(
+    r".{0,40}?\b(?:ERROR {4}|CRITICAL |WARNING {2}|INFO {5}|DEBUG {4})(?=\S)"
 )
+_FILE_COLUMN = re.compile(r" [\w.-]{1,60}\.py:\d{1,6} *$")
+_FILE_WIDTH = 120
 # A log that was pasted as a quotation.
 _CITED = re.compile(r"> ?")
 
@@ -118,16 +120,26 @@ def unwrapped(lines: Sequence[Line]) -> list[Line]:
     found: list[Line] = []
     column = None
     for line in lines:
-        begins = _IN_COLUMNS.match(line.text)
-        if begins is not None:
-            column = begins.start("said")
-            found.append(replace(line, text=f"{line.text[:column]}{begins['said'].rstrip()}"))
+        begins, ends = _columns_of(line.text)
+        if ends is not None:
+            column = begins
+            found.append(replace(line, text=line.text[:ends].rstrip()))
         elif column is not None and line.text[:column].isspace():
             found[-1] = replace(found[-1], text=f"{found[-1].text} {line.text.strip()}"[:_LONGEST])
         else:
             column = None
             found.append(line)
     return found
+
+
+def _columns_of(text: str) -> tuple[int, int | None]:
+    """Where a message that stands in a column begins, and where that of the files does; None where there is none."""
+    start = max(len(text) - _FILE_WIDTH, 0)
+    file = _FILE_COLUMN.search(text, start)
+    level = None if file is None else _LEVEL_COLUMN.match(text)
+    if file is None or level is None or level.end() > file.start():
+        return 0, None
+    return level.end(), file.start()
 
 
 def _not_cited(lines: Sequence[Line]) -> list[Line]:

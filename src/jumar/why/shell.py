@@ -15,20 +15,25 @@ _OPTION = re.compile(rf": (?:line )?\d+: -{{1,2}}[A-Za-z][\w.-]*(?:=\S*)?{_NOT_F
 # What makes an environment, and what is missing without it.
 _ENVIRONMENT = re.compile(
     rf"(?:^|[\s:])(?:source|conda|mamba|micromamba|module|activate|pyenv|spack|ml){_NOT_FOUND}"
-    r"|(?:/activate|/conda\.sh|/set_env\.sh|/setvars\.sh|/setup\.sh|/env\.sh|/modules\.sh|\.bashrc): No such file or directory\s*$"
+    r"|/(?:activate|conda\.sh|set_env\.sh|setvars\.sh): No such file or directory\s*$"
     r"|CommandNotFoundError: Your shell has not been properly configured|Run 'conda init' before 'conda activate'"
     r"|EnvironmentNameNotFound: |Could not find conda environment:"
 )
 _OF_ENVIRONMENT = frozenset(
     (
-        *("module-missing", "optional-missing", "command-missing", "library-missing"),
-        *("cann-environment", "compiler-missing"),
+        *("module-missing", "command-missing", "library-missing", "cann-environment"),
+        "compiler-missing",
     )
 )
+# An environment that was activated may lack any other.
+_EVERY_ENVIRONMENT = re.compile(
+    r"(?:torch|torch_npu|numpy|tensorflow|mindspore|jax|paddle|transformers|accelerate|deepspeed|lightning|pytorch_lightning)\b"
+)
+_MODULE = "No module named "
 # What fetches or unpacks, and what is missing without that.
 _FETCHES = re.compile(
-    r"(?:^|[\s:])(?:wget|curl|aria2c|axel|git|git-lfs|unzip|tar|7z|7za|unrar|zstd|gunzip|rsync|rclone|aws|s5cmd|gsutil|gcloud"
-    rf"|ossutil|ossutil64|obsutil|mc|kaggle|gdown|huggingface-cli|hf|modelscope){_NOT_FOUND}"
+    r"(?:^|[\s:])(?:wget|curl|aria2c|axel|unzip|tar|7z|7za|unrar|zstd|gunzip|rsync|rclone|s5cmd|gsutil|gcloud"
+    rf"|ossutil|ossutil64|obsutil|kaggle|gdown|huggingface-cli|hf|modelscope){_NOT_FOUND}"
 )
 _OF_FILES = frozenset(("file-missing", "not-there", "data-empty", "data-broken"))
 
@@ -55,7 +60,14 @@ def _causes_of(chosen: Sign, signs: Sequence[Sign]) -> Iterator[Sign]:
         is_before = sign.event.line.offset < chosen.event.line.offset and not sign.is_survived
         if (
             (chosen.event.cause.whose == "script" and _OPTION.search(text))
-            or (is_before and name in _OF_ENVIRONMENT and _ENVIRONMENT.search(text))
+            or (is_before and _is_of_environment(chosen) and _ENVIRONMENT.search(text))
             or (is_before and name in _OF_FILES and _FETCHES.search(text))
         ):
             yield sign
+
+
+def _is_of_environment(chosen: Sign) -> bool:
+    """Whether what is missing would be there in the environment that the script was made for."""
+    _, said, module = chosen.event.line.text.partition(_MODULE)
+    is_any = not said or _EVERY_ENVIRONMENT.match(module.lstrip("'\"")) is not None
+    return chosen.event.cause.name in _OF_ENVIRONMENT and is_any

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jumar.errors import JumarError
 from jumar.why.event import Event
 from jumar.why.events import events_of
-from jumar.why.reading import lines_of
+from jumar.why.reading import Line, lines_of
 from jumar.why.scan import regions
 
 _STRAY = 4
@@ -112,17 +112,28 @@ def _last_gap(found: Sequence[Event], size: int) -> int:
     return 0
 
 
-def below(sign: Sign) -> str:
+def below(sign: Sign) -> list[Line]:
     """A sign's own line and those below it."""
+    return _read(sign, sign.event.line.offset, _AFTER)
+
+
+def before(sign: Sign) -> list[Line]:
+    """The lines above a sign."""
+    start = max(sign.event.line.offset - _BEFORE, 0)
+    return _read(sign, start, sign.event.line.offset - start)
+
+
+def _read(sign: Sign, start: int, length: int) -> list[Line]:
     with opened(sign.source) as fd:
-        text = b"" if fd is None else os.pread(fd, _AFTER, sign.event.line.offset)
-    return "\n".join(line.text for line in lines_of(sign.event.line.offset, text, 0))
+        if fd is None:
+            return []
+        year = year_of(os.fstat(fd).st_mtime)
+        text = os.pread(fd, length, start)
+    return lines_of(start, text, year)
 
 
 def around(sign: Sign) -> str:
     """The lines around a sign, without what stands before each."""
-    with opened(sign.source) as fd:
-        start = max(sign.event.line.offset - _BEFORE, 0)
-        length = sign.event.line.offset - start + _AFTER
-        text = b"" if fd is None else os.pread(fd, length, start)
-    return "\n".join(line.text for line in lines_of(start, text, 0))
+    start = max(sign.event.line.offset - _BEFORE, 0)
+    length = sign.event.line.offset - start + _AFTER
+    return "\n".join(line.text for line in _read(sign, start, length))
