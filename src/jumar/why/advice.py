@@ -91,8 +91,8 @@ _GUESSED = re.compile(
 _TOOLS = frozenset(
     ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
 )
-# Decorators that other packages take from there: they only hand the call on.
-_HANDS_ON = "huggingface_hub/utils/"
+# Decorators that other packages take from there only hand the call on; and who answers that an attribute is not there was asked for it.
+_HANDS_ON = re.compile(r"huggingface_hub/utils/|, in __getattr(?:ibute)?__$")
 _DISTRIBUTIONS = {
     "cv2": "opencv-python",
     "PIL": "Pillow",
@@ -295,7 +295,7 @@ def packages_of(frames: str) -> list[str]:
     found: list[str] = []
     for frame in reversed(frames.split("\n")):
         name = _PACKAGE.search(frame)
-        if _HANDS_ON in frame:
+        if _HANDS_ON.search(frame):
             continue
         if name is None:
             if "/lib/python" in frame or "<frozen" in frame:

@@ -55,6 +55,8 @@ _QUOTES = " raised:"
 _MESSAGE_LINES, _MOST_ABOVE = 12, 400
 _SHORTEST_STACK = 3
 _HOLLOW_LINES = 160
+# Code that was made at run time: by dataclasses, by packages that patch others.
+_MADE = "<string>"
 _LIBRARY = (
     *("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>"),
     # Compiled code is a package's.
@@ -253,11 +255,11 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
             or _NOTEBOOK_FRAME.match(line.text)
         )
     ]
-    # What is evaluated from text has no file; who has it evaluated has.
-    frames = [frame for frame in frames if frame["path"] != "<string>"] or frames
+    # What is evaluated from text has no file; who has it evaluated has. The last tells that the code was made.
+    frames = [frame for frame in frames[:-1] if frame["path"] != _MADE] + frames[-1:]
     own = [frame for frame in frames if _is_own(frame)]
     # A syntax error has the place of the error as its last frame.
-    shown = (own or frames)[-1:]
+    shown = (own or [one for one in frames if one["path"] != _MADE] or frames)[-1:]
     before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
     is_script = bool(own) and own[-1] is frames[-1]
     marked = quoted([line.text for line in above]) or Quoted()
