@@ -25,6 +25,8 @@ _HOLLOW = re.compile(
     r"(?:in (?:user|converted) code|\d+ root error\(s\) found\.?|Traceback \(most recent call last\)"
     r"|Graph execution error|raised|failed with):?\s*$"
 )
+# Paddle rules off a stack of its own and only then says what it was: `------`, `Error Message Summary:`, `------`.
+_RULER = re.compile(r"[-=*#]{8,69}")
 _QUOTED = re.compile(
     r"\s*(?:\(\d+\) (?:[A-Z][\w ]{2,40}: +)?(?P<part>\S.*)|(?P<said>(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception): ?\S.*))"
 )
@@ -123,7 +125,7 @@ class Raised:
     def said(self) -> str:
         """Its first line, or what that quotes, with the condition that did not hold if it says nothing."""
         first = self.lines[0].text.strip()
-        if _HOLLOW.search(first):
+        if _HOLLOW.search(first) or _is_ruled(self.lines):
             found = (_QUOTED.match(line.text) for line in self.lines[1:])
             quoted = [one["part"] or one["said"] for one in found if one is not None]
             return (quoted or _before_node(self.lines) or [first])[-1]
@@ -132,6 +134,12 @@ class Raised:
             below = (line.text.strip() for line in self.lines[1:])
             first = f"{first} {next((text for text in below if text), '')}".rstrip()
         return first if self.asserted is None else f"{first.rstrip(':')}: {self.asserted}"
+
+
+def _is_ruled(lines: Sequence[Line]) -> bool:
+    """Whether nothing but a name stands above a ruled off block, which holds the message."""
+    below = next((text for line in lines[1:] if (text := line.text.strip())), "")
+    return lines[0].text.rstrip().endswith(":") and _RULER.fullmatch(below) is not None
 
 
 def _before_node(lines: Sequence[Line]) -> list[str]:
@@ -288,9 +296,12 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
 
 def _message(lines: Sequence[Line], index: int) -> list[Line]:
     message = [lines[index]]
-    is_hollow = _HOLLOW.search(lines[index].text) is not None
+    is_ruled = _is_ruled(lines[index : index + _MESSAGE_LINES])
+    is_hollow = is_ruled or _HOLLOW.search(lines[index].text) is not None
     for line in lines[index + 1 : index + (_HOLLOW_LINES if is_hollow else _MESSAGE_LINES)]:
-        is_another = _EXCEPTION.match(line.text) and not message[-1].text.rstrip().endswith(_QUOTES)
+        above = message[-1].text.strip()
+        is_quoted = above.endswith(_QUOTES) or (is_ruled and _RULER.fullmatch(above) is not None)
+        is_another = _EXCEPTION.match(line.text) and not is_quoted
         if is_another or _ANOTHER_MATTER.match(line.text):
             break
         message.append(line)
