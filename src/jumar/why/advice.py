@@ -13,6 +13,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`'\"(])|\n+|(?<=\.)\s{2,}")
 _ADVISES = re.compile(
     r"(?i)^(?:\W*|.{0,80}?[,:;] |.{0,60}\bthen )(?:please |you (?:can|should|must|may|need to|might want to|have to) |"
     r"consider |try |use |set |add |pass |install |run |make sure|ensure|check |upgrade |update |reinstall |"
+    r"(?:correct|fix|adjust) (?:your|the|its) |(?:rename|delete|convert|download|redownload|re-download|verify|avoid) |"
     r"remove |specify |provide |call |enable |disable |increase |reduce |decrease |change |replace |switch |"
     r"(?:if|when|to) [^.]{3,120}?, (?:please |you (?:can|should|must|may) |consider |try |use |set |add |pass |install |run |do |call ))"
     r"|(?i:\binstead of\b.{0,80}\buse\b|\buse\b.{1,80}\binstead\b|\bmust be (?:one of|in|set|between|either)\b|\b(?:available|supported|valid|possible|allowed) "

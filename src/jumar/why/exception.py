@@ -26,7 +26,7 @@ from jumar.why.knowledge import (
     has,
     places,
 )
-from jumar.why.particulars import Read, Where, read
+from jumar.why.particulars import Read, Where, read, read_refusal
 from jumar.why.raised import Raised
 from jumar.why.statements import stated
 from jumar.why.symbols import LONGEST_ERROR, cut
@@ -80,6 +80,9 @@ _ADVISED_WRONGLY = frozenset(
     )
 )
 _KIND_LINES, _READ_LINES = 2, 8
+# Statements that refuse to go on, and as what their messages are read.
+_REFUSALS = {"raise ": PYTHON_ERROR, "assert ": "checked"}
+_SENTENCE_WORDS = 4
 
 
 def kept(raised: list[Raised], known: Known) -> list[Raised]:
@@ -172,7 +175,7 @@ def of_exception(one: Raised, known: Known) -> Event:
         cause = causes()[ERROR_LINE]
     is_read = form is not None and not form.is_stated
     is_named = best is not None or is_read or cause.name in (API_GONE, API_NEW)
-    return Event(
+    event = Event(
         cause,
         one.lines[0],
         began(one.lines),
@@ -193,6 +196,20 @@ def of_exception(one: Raised, known: Known) -> Event:
         is_stated=form is not None and form.is_stated,
         is_literal=form is not None and form.is_literal,
     )
+    if event.is_unsure:
+        _take_at_its_word(event, one)
+    return event
+
+
+def _take_at_its_word(event: Event, one: Raised) -> None:
+    """Of what the script's own code refuses, in a sentence, that sentence: its authors wrote it for this very case."""
+    kind = next((kind for words, kind in _REFUSALS.items() if one.source.startswith(words)), None)
+    if kind is None or one.is_library or len(_words_of(one).split()) < _SENTENCE_WORDS:
+        return
+    form = read_refusal(kind, one.said, _where(one))
+    if form is not None:
+        event.cause, event.particular, event.is_literal = form.cause, form.name, False
+        event.values |= form.values
 
 
 def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
@@ -202,11 +219,7 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     if one.asserted is None and first != one.said:
         # Who quotes another's words may be known by its own.
         below = f"{below}\n{first} {one.said}"
-    sides = "" if one.sides is None else ">~ " + "\t".join(one.sides) + "\n"
-    none = f">! {one.none}\n" if one.none else ""
-    where = Where(
-        f"{sides}{none}{one.frames}\n>> {one.own_source}", one.source, one.part, one.quoted
-    )
+    where = _where(one)
     # Of what a signature knows no sentence says more.
     states = "" if is_known else _words_of(one)
     form = read(cause.name, f"{one.said}\n{below}", where, states)
@@ -214,6 +227,14 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
         # Below it a launcher may say that a child of its own failed.
         return read(cause.name, one.said, where, states)
     return form
+
+
+def _where(one: Raised) -> Where:
+    sides = "" if one.sides is None else ">~ " + "\t".join(one.sides) + "\n"
+    none = f">! {one.none}\n" if one.none else ""
+    return Where(
+        f"{sides}{none}{one.frames}\n>> {one.own_source}", one.source, one.part, one.quoted
+    )
 
 
 def _is_of_versions(one: Raised, kind: Cause, form: Read | None) -> bool:
