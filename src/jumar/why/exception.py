@@ -76,7 +76,7 @@ _MODULE_PACKAGE = "module-package"
 _ADVISED_WRONGLY = frozenset(
     (
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
-        "lora-pattern",
+        *("lora-pattern", "fsdp-views", "paddle-place"),
     )
 )
 _KIND_LINES, _READ_LINES = 2, 8
