@@ -39,8 +39,8 @@ CASES: dict[str, tuple[str, int, str]] = {
     "file": ("file-missing", 1, "open('data/train.csv')"),
     "folder": ("file-missing", 1, "os.listdir('data/val')"),
     "disk": ("disk-full", 1, "with open('/dev/full', 'w') as f: f.write('x' * 100)"),
-    "torch-memory": ("host-allocation", 1, "torch.empty(10**15)"),
-    "numpy-memory": ("host-allocation", 1, "numpy.zeros(10**15)"),
+    "torch-memory": ("index-range", 1, "torch.empty(10**15)"),
+    "numpy-memory": ("index-range", 1, "numpy.zeros(10**15)"),
     "files": (
         "file-limit",
         1,

@@ -64,6 +64,33 @@ def test_two_packages_that_do_not_fit_each_other_are_both_named() -> None:
     assert "`pip show transformers trl`" in verdict.remedy["en"]
 
 
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        # About values, about shapes, and what a form calls something else.
+        ("peft/x.py g", "IndexError: index out of range in self"),
+        ("peft/x.py g", "RuntimeError: a view was modified by an in-place operation"),
+        (
+            "sklearn/x.py g",
+            "ImportError: /e/libgomp.so.1: cannot allocate memory in static TLS block",
+        ),
+        ("transformers/x.py g", "AttributeError: 'DummyOptim' object has no attribute 'step'"),
+        # Who answers that there is no such attribute was only asked; made code is nobody's file.
+        ("dgl/frame.py __getattr__", "AttributeError: 'Frame' object has no attribute 'speed'"),
+        ("peft/x.py g|<string> h", "AttributeError: 'Frame' object has no attribute 'speed'"),
+    ],
+)
+def test_of_versions_only_speaks_what_a_library_lacks(frames: str, message: str) -> None:
+    above = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 3, in f\n'
+    for frame in frames.split("|"):
+        path, _, function = frame.partition(" ")
+        whole = path if path == "<string>" else f"/opt/lib/python3.11/site-packages/{path}"
+        above += f'  File "{whole}", line 3, in {function}\n'
+    verdict = _of(f"{above}{message}\n")
+    assert "It was raised inside" not in verdict.remedy["en"]
+    assert verdict.place == "/home/ann/train.py:3"
+
+
 def test_an_argument_that_a_package_hands_on_is_told_as_such() -> None:
     verdict = _of(
         'Traceback (most recent call last):\n  File "/home/ann/train.py", line 3, in f\n'

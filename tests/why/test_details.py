@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.why.logs import verdict_of
 
 from jumar.cli.why import command
 from jumar.spec.verdicts import CONSEQUENCE, FAULT, NOTHING, Verdict
@@ -332,3 +333,70 @@ def test_what_is_warned_of_above_is_told_too(log: str, told: str) -> None:
 def test_what_stands_around_it_on_npus_and_under_ray(log: str, said: str) -> None:
     verdict = _of(log)
     assert said in verdict.what["en"] + verdict.remedy["en"]
+
+
+_MIXED = (
+    'Traceback (most recent call last):\n  File "/u/run.py", line 8, in f\n    x = mix(x)\n'
+    '  File "/opt/lib/python3.11/site-packages/mix/x.py", line 3, in mix\n    assert ok\n'
+    "AssertionError: batch size must be even\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("bar", "is_last"),
+    [
+        ("99%|## | 57/58 [00:10<00:01, 5.0it/s]", True),
+        # The end of the first of two epochs.
+        ("50%|## | 28/58 [00:10<00:11, 5.0it/s]", True),
+        ("48%|## | 27/58 [00:10<00:11, 5.0it/s]", False),
+        ("0%|  | 0/1 [00:00<?, ?it/s]", False),
+        ("loss 57/58 of it", False),
+    ],
+)
+def test_the_progress_bar_tells_the_last_batch(bar: str, *, is_last: bool) -> None:
+    verdict = verdict_of(f"{bar}\n{_MIXED}")
+    assert ("the last batch of " in verdict.what["en"]) is is_last
+    assert ("drop_last=True" in verdict.remedy["en"]) is is_last
+    # What is not about sizes has nothing to do with it.
+    other = verdict_of(f"{bar}\n{_MIXED.replace('batch size must be even', 'the moon is down')}")
+    assert "the last batch of " not in other.what["en"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "option"),
+    [
+        ("  store_kind ................ lazy", "store_kind = lazy"),
+        ("python run.py --store-kind lazy --lr 3", "--store-kind = lazy"),
+        ("store_kind: lazy", "store_kind = lazy"),
+        ("  model_name ................ lazy", ""),
+        ("  store_kind ................ eager", ""),
+        ("it is lazy today", ""),
+    ],
+)
+def test_the_option_that_chose_a_class_is_told(shown: str, option: str) -> None:
+    verdict = verdict_of(
+        f'{shown}\nTraceback (most recent call last):\n  File "/u/run.py", line 8, in f\n    s.flush()\n'
+        "AttributeError: 'LazyStore' object has no attribute 'flush'\n"
+    )
+    assert ("The log shows" in verdict.what["en"]) is bool(option)
+    assert option in verdict.what["en"]
+
+
+@pytest.mark.parametrize(
+    ("command", "is_told"),
+    [
+        ("python run.py conf/a.yaml --resume yes", True),
+        ("llamafactory-cli train conf/a.yaml --resume yes", True),
+        ("python run.py conf/a.yaml", False),
+        ("accelerate launch --config_file conf/a.yaml run.py --resume yes", False),
+    ],
+)
+def test_a_file_of_options_that_does_not_stand_alone_is_told(
+    command: str, *, is_told: bool
+) -> None:
+    verdict = verdict_of(
+        f'{command}\nTraceback (most recent call last):\n  File "/u/run.py", line 8, in f\n    parse()\n'
+        '  File "/opt/lib/python3.11/site-packages/transformers/hf_argparser.py", line 3, in parse\n    x()\n'
+        "ValueError: Please provide `frob_path`.\n"
+    )
+    assert ("HfArgumentParser" in verdict.what["en"]) is is_told

@@ -265,3 +265,25 @@ def test_a_quotation_ends_once_and_between_words() -> None:
     assert cut("one two three", 9) == "one two…"
     assert cut("one two", 7) == "one two"
     assert cut("/a/long/path", 7) == "/a/long…"
+
+
+def test_the_message_below_a_name_may_be_ruled_off() -> None:
+    ruled = "-" * 30
+    verdict = _of(
+        f"{_STACK.format('net(x)')}NotImplementedError: \n\n{ruled}\nC++ Traceback (most recent call last):\n{ruled}\n"
+        f"0   lib::Tracer::Trace()\n\n{ruled}\nError Message Summary:\n{ruled}\n"
+        "InvalidArgumentError: The gate blarg must be open. Please open the gate first.\n"
+        "  [operator < blarg > error]\n"
+    )
+    assert "Please open the gate first." in verdict.remedy["en"]
+    assert ruled not in verdict.what["en"]
+
+
+def test_what_the_script_itself_refuses_is_taken_at_its_word() -> None:
+    own = _of(
+        f"{_STACK.format('raise ValueError(text)')}ValueError: dim 3 of the plan is odd here\n"
+    )
+    assert (own.kind, own.whose) == ("fault", "script")
+    assert own.what["en"].endswith("dim 3 of the plan is odd here")
+    # A word or two is no sentence.
+    assert _of(f"{_STACK.format('raise ValueError(x)')}ValueError: bad dim\n").kind == "unsure"

@@ -13,6 +13,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`'\"(])|\n+|(?<=\.)\s{2,}")
 _ADVISES = re.compile(
     r"(?i)^(?:\W*|.{0,80}?[,:;] |.{0,60}\bthen )(?:please |you (?:can|should|must|may|need to|might want to|have to) |"
     r"consider |try |use |set |add |pass |install |run |make sure|ensure|check |upgrade |update |reinstall |"
+    r"(?:correct|fix|adjust) (?:your|the|its) |(?:rename|delete|convert|download|redownload|re-download|verify|avoid) |"
     r"remove |specify |provide |call |enable |disable |increase |reduce |decrease |change |replace |switch |"
     r"(?:if|when|to) [^.]{3,120}?, (?:please |you (?:can|should|must|may) |consider |try |use |set |add |pass |install |run |do |call ))"
     r"|(?i:\binstead of\b.{0,80}\buse\b|\buse\b.{1,80}\binstead\b|\bmust be (?:one of|in|set|between|either)\b|\b(?:available|supported|valid|possible|allowed) "
@@ -91,8 +92,8 @@ _GUESSED = re.compile(
 _TOOLS = frozenset(
     ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
 )
-# Decorators that other packages take from there: they only hand the call on.
-_HANDS_ON = "huggingface_hub/utils/"
+# Decorators that other packages take from there only hand the call on; and who answers that an attribute is not there was asked for it.
+_HANDS_ON = re.compile(r"huggingface_hub/utils/|, in __getattr(?:ibute)?__$")
 _DISTRIBUTIONS = {
     "cv2": "opencv-python",
     "PIL": "Pillow",
@@ -295,7 +296,7 @@ def packages_of(frames: str) -> list[str]:
     found: list[str] = []
     for frame in reversed(frames.split("\n")):
         name = _PACKAGE.search(frame)
-        if _HANDS_ON in frame:
+        if _HANDS_ON.search(frame):
             continue
         if name is None:
             if "/lib/python" in frame or "<frozen" in frame:

@@ -12,6 +12,7 @@ from jumar.spec.verdicts import (
     Evidence,
     Verdict,
 )
+from jumar.why.beside import beside
 from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
 from jumar.why.event import Event
 from jumar.why.knowledge import LANGUAGES, LIBRARY_ERROR, PYTHON_ERROR, Cause, Level, texts
@@ -118,7 +119,7 @@ def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:
 def details_around(chosen: Sign, same: Sequence[Sign]) -> list[Detail]:
     """What is said around the line besides, and around others that tell of the same."""
     cause = chosen.event.cause
-    own = _own_words(chosen.event)
+    own = [*_own_words(chosen.event), *beside(chosen.event, around(chosen))]
     if not has_details(cause):
         return own
     text = "\n".join(around(sign) for sign in (chosen, *same[: MOST_SAME - 1]))

@@ -26,7 +26,7 @@ from jumar.why.knowledge import (
     has,
     places,
 )
-from jumar.why.particulars import Read, Where, read
+from jumar.why.particulars import Read, Where, read, read_refusal
 from jumar.why.raised import Raised
 from jumar.why.statements import stated
 from jumar.why.symbols import LONGEST_ERROR, cut
@@ -40,12 +40,21 @@ _OF_VERSIONS = frozenset(
         *("library-mismatch", "optional-missing", "name-missing", "configuration", "arguments"),
     )
 )
-# Of these it helps to know whose code raised them, even where the message is known.
-_RAISED_INSIDE = (_OF_VERSIONS | {"key-missing", "index-range", "unpacking"}) - {
-    "optional-missing",
-    "configuration",
-    "arguments",
-}
+# A library that lacks what it is asked for speaks of versions. What is told of values, shapes or memory does not.
+_LACKING = frozenset(
+    (
+        "attribute-missing",
+        "import-name",
+        "library-use",
+        "module-missing",
+        "key-missing",
+        "unpacking",
+    )
+)
+_LACKS = re.compile(
+    r"has no attribute|unexpected keyword|positional argument|multiple values for|cannot import name|values to unpack"
+    r"|expected \d+ (?:positional )?arguments?|KeyError|No module named '?\w+\."
+)
 # What only says that something failed for an exception that was shown before.
 _WRAPS = re.compile(
     r"(?i)\b(?:an )?error (?:occurred )?(?:while|during|when|in|executing)\b|see (?:the )?(?:above|original)|Unable to run|failed to (?:run|execute)\b"
@@ -56,34 +65,24 @@ _SAYS_LITTLE = GENERAL | {
     *("data-broken", "data-pipeline", "not-there", "already-there", "library-use", "numerical"),
     *("model-load", "checkpoint-fit", "key-missing", "none-value", "autograd", "number-text"),
 }
-# What these say is about the values that were given: whose code says so, and in which version, matters less.
-_ABOUT_VALUES = frozenset(
-    (
-        *("refused", "unsupported", "checked", "configuration", "arguments", "shape", "dtype"),
-        *(
-            "other-device",
-            "index-range",
-            "data-broken",
-            "data-empty",
-            "file-missing",
-            "number-text",
-        ),
-    )
-)
 _INTERRUPTED = "KeyboardInterrupt"
 _SLIPS = frozenset(("NameError", "UnboundLocalError"))
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
+_LIBRARY_MISMATCH = "library-mismatch"
 _MODULE_PACKAGE = "module-package"
 """The form of a module's name of which nothing else is known."""
 # Forms of messages whose own advice leads elsewhere, or says less: an empty weight is not one of another size.
 _ADVISED_WRONGLY = frozenset(
     (
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
-        "lora-pattern",
+        *("lora-pattern", "fsdp-views", "paddle-place"),
     )
 )
 _KIND_LINES, _READ_LINES = 2, 8
+# Statements that refuse to go on, and as what their messages are read.
+_REFUSALS = {"raise ": PYTHON_ERROR, "assert ": "checked"}
+_SENTENCE_WORDS = 4
 
 
 def kept(raised: list[Raised], known: Known) -> list[Raised]:
@@ -165,7 +164,7 @@ def of_exception(one: Raised, known: Known) -> Event:
         cause = causes()[API_GONE if told.api.is_gone else API_NEW]
     is_told = one.is_aside or cause.name in (API_GONE, API_NEW)
     form = None if is_told else _form_of(one, cause, is_known=best is not None)
-    cause = cause if form is None else form.cause
+    kind, cause = cause, cause if form is None else form.cause
     # What nobody waits for is not why a program ended; and one without a word says nothing.
     is_hint = (
         best is None
@@ -176,7 +175,7 @@ def of_exception(one: Raised, known: Known) -> Event:
         cause = causes()[ERROR_LINE]
     is_read = form is not None and not form.is_stated
     is_named = best is not None or is_read or cause.name in (API_GONE, API_NEW)
-    return Event(
+    event = Event(
         cause,
         one.lines[0],
         began(one.lines),
@@ -192,11 +191,25 @@ def of_exception(one: Raised, known: Known) -> Event:
         one.lines[-1].offset + len(one.lines[-1].text),
         is_general=not is_named and not one.is_own,
         is_hint=is_hint,
-        also=_also(told, cause, form, is_known=best is not None or form is not None),
+        also=_also(told, kind, form, is_of_versions=_is_of_versions(one, kind, form)),
         particular=None if form is None else form.name,
         is_stated=form is not None and form.is_stated,
         is_literal=form is not None and form.is_literal,
     )
+    if event.is_unsure:
+        _take_at_its_word(event, one)
+    return event
+
+
+def _take_at_its_word(event: Event, one: Raised) -> None:
+    """Of what the script's own code refuses, in a sentence, that sentence: its authors wrote it for this very case."""
+    kind = next((kind for words, kind in _REFUSALS.items() if one.source.startswith(words)), None)
+    if kind is None or one.is_library or len(_words_of(one).split()) < _SENTENCE_WORDS:
+        return
+    form = read_refusal(kind, one.said, _where(one))
+    if form is not None:
+        event.cause, event.particular, event.is_literal = form.cause, form.name, False
+        event.values |= form.values
 
 
 def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
@@ -206,11 +219,7 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     if one.asserted is None and first != one.said:
         # Who quotes another's words may be known by its own.
         below = f"{below}\n{first} {one.said}"
-    sides = "" if one.sides is None else ">~ " + "\t".join(one.sides) + "\n"
-    none = f">! {one.none}\n" if one.none else ""
-    where = Where(
-        f"{sides}{none}{one.frames}\n>> {one.own_source}", one.source, one.part, one.quoted
-    )
+    where = _where(one)
     # Of what a signature knows no sentence says more.
     states = "" if is_known else _words_of(one)
     form = read(cause.name, f"{one.said}\n{below}", where, states)
@@ -220,15 +229,30 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     return form
 
 
-def _also(told: Told, cause: Cause, form: Read | None, *, is_known: bool) -> tuple[str, ...]:
-    """Which of its sentences fit this cause."""
-    is_about_versions = cause.name in _RAISED_INSIDE or not (
-        is_known or cause.name in _ABOUT_VALUES
+def _where(one: Raised) -> Where:
+    sides = "" if one.sides is None else ">~ " + "\t".join(one.sides) + "\n"
+    none = f">! {one.none}\n" if one.none else ""
+    return Where(
+        f"{sides}{none}{one.frames}\n>> {one.own_source}", one.source, one.part, one.quoted
     )
+
+
+def _is_of_versions(one: Raised, kind: Cause, form: Read | None) -> bool:
+    """Whether nothing better is known than that a library lacks something: a form that calls it something else knows."""
+    if form is not None and form.cause is not kind:
+        return False
+    if kind.name == _LIBRARY_MISMATCH:
+        return form is None
+    return kind.name in _LACKING and _LACKS.search(one.said) is not None
+
+
+def _also(told: Told, kind: Cause, form: Read | None, *, is_of_versions: bool) -> tuple[str, ...]:
+    """Which of its sentences fit."""
+    cause = kind if form is None else form.cause
     fits = {
         "advice": form is None or form.name not in _ADVISED_WRONGLY,
-        "inside": is_about_versions and cause.level <= Level.SYMPTOM,
-        "between": is_about_versions and cause.level <= Level.SYMPTOM,
+        "inside": is_of_versions,
+        "between": is_of_versions,
         "install": cause.name == "module-missing",
         "perhaps": form is not None and form.name == _MODULE_PACKAGE,
         "names": (form is None or form.is_stated) and cause.name in _SAYS_LITTLE,

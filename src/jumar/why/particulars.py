@@ -99,6 +99,11 @@ def read(cause: str, message: str, where: Where = NOWHERE, states: str = "") -> 
     )
 
 
+def read_refusal(cause: str, message: str, where: Where) -> Read | None:
+    """What a check of the code's own says, whatever single words of it would have told."""
+    return _read(fits_all(), cause, message, where)
+
+
 def read_below(heading: str, text: str) -> Read | None:
     """What the lines below one say that only announces them, by the name of its form or cause."""
     forms = below().get(heading, ())

@@ -25,6 +25,8 @@ _HOLLOW = re.compile(
     r"(?:in (?:user|converted) code|\d+ root error\(s\) found\.?|Traceback \(most recent call last\)"
     r"|Graph execution error|raised|failed with):?\s*$"
 )
+# Paddle rules off a stack of its own and only then says what it was: `------`, `Error Message Summary:`, `------`.
+_RULER = re.compile(r"[-=*#]{8,69}")
 _QUOTED = re.compile(
     r"\s*(?:\(\d+\) (?:[A-Z][\w ]{2,40}: +)?(?P<part>\S.*)|(?P<said>(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception): ?\S.*))"
 )
@@ -55,6 +57,8 @@ _QUOTES = " raised:"
 _MESSAGE_LINES, _MOST_ABOVE = 12, 400
 _SHORTEST_STACK = 3
 _HOLLOW_LINES = 160
+# Code that was made at run time: by dataclasses, by packages that patch others.
+_MADE = "<string>"
 _LIBRARY = (
     *("-packages/", "/lib/python", "-packages\\", "\\Lib\\", "\\lib\\", "<frozen", "<string>"),
     # Compiled code is a package's.
@@ -121,7 +125,7 @@ class Raised:
     def said(self) -> str:
         """Its first line, or what that quotes, with the condition that did not hold if it says nothing."""
         first = self.lines[0].text.strip()
-        if _HOLLOW.search(first):
+        if _HOLLOW.search(first) or _is_ruled(self.lines):
             return self._quoted_words() or (_before_node(self.lines) or [first])[-1]
         if first.endswith(":") and self.asserted is None:
             # The message begins with a line end.
@@ -143,6 +147,12 @@ def _with_next(text: str, lines: Sequence[Line]) -> str:
     """A line that ends with a colon, with the next one."""
     below = (line.text.strip() for line in lines)
     return f"{text} {next((one for one in below if one), '')}".rstrip()
+
+
+def _is_ruled(lines: Sequence[Line]) -> bool:
+    """Whether nothing but a name stands above a ruled off block, which holds the message."""
+    below = next((text for line in lines[1:] if (text := line.text.strip())), "")
+    return lines[0].text.rstrip().endswith(":") and _RULER.fullmatch(below) is not None
 
 
 def _before_node(lines: Sequence[Line]) -> list[str]:
@@ -266,11 +276,11 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
             or _NOTEBOOK_FRAME.match(line.text)
         )
     ]
-    # What is evaluated from text has no file; who has it evaluated has.
-    frames = [frame for frame in frames if frame["path"] != "<string>"] or frames
+    # What is evaluated from text has no file; who has it evaluated has. The last tells that the code was made.
+    frames = [frame for frame in frames[:-1] if frame["path"] != _MADE] + frames[-1:]
     own = [frame for frame in frames if _is_own(frame)]
     # A syntax error has the place of the error as its last frame.
-    shown = (own or frames)[-1:]
+    shown = (own or [one for one in frames if one["path"] != _MADE] or frames)[-1:]
     before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
     is_script = bool(own) and own[-1] is frames[-1]
     marked = quoted([line.text for line in above]) or Quoted()
@@ -299,9 +309,12 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
 
 def _message(lines: Sequence[Line], index: int) -> list[Line]:
     message = [lines[index]]
-    is_hollow = _HOLLOW.search(lines[index].text) is not None
+    is_ruled = _is_ruled(lines[index : index + _MESSAGE_LINES])
+    is_hollow = is_ruled or _HOLLOW.search(lines[index].text) is not None
     for line in lines[index + 1 : index + (_HOLLOW_LINES if is_hollow else _MESSAGE_LINES)]:
-        is_another = _EXCEPTION.match(line.text) and not message[-1].text.rstrip().endswith(_QUOTES)
+        above = message[-1].text.strip()
+        is_quoted = above.endswith(_QUOTES) or (is_ruled and _RULER.fullmatch(above) is not None)
+        is_another = _EXCEPTION.match(line.text) and not is_quoted
         if is_another or _ANOTHER_MATTER.match(line.text):
             break
         message.append(line)
