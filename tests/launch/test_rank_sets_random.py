@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import random
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +24,12 @@ class World:
     """Ranks whose writes happen at times of our own, also while whoever keeps versions reads and copies."""
 
     def __init__(self, folder: Path, ranks: int, *, renames: bool) -> None:
-        self.saved, self.kept, self.ranks, self.renames = folder / "ckpt", folder / "kept", ranks, renames
+        self.saved, self.kept, self.ranks, self.renames = (
+            folder / "ckpt",
+            folder / "kept",
+            ranks,
+            renames,
+        )
         self.saved.mkdir()
         self.now = 1e9
         self.copy_s = 0.0
@@ -84,44 +90,43 @@ def _kept_number(paths: list[str], ranks: int) -> int:
     return numbers.pop()
 
 
-SECONDS = st.floats(0, 1)
-
-
 class Segment:
     """From a start to the next."""
 
-    def __init__(self, world: World, data: st.DataObject) -> None:
-        self.world, self.data = world, data
+    def __init__(self, world: World, chosen: random.Random) -> None:
+        self.world, self.chosen = world, chosen
         self.versions = Versions(Place(str(world.saved), str(world.kept)))
         self.best = -1
+        self.saves = 0
 
     def draw(self, least: float, most: float) -> float:
-        return least + (most - least) * self.data.draw(SECONDS)
+        return self.chosen.uniform(least, most)
 
     def run(self, first: int) -> None:
         at = self.world.now + self.draw(1, 30)
-        began = at
+        began, starts = at, list[float]()
         for number in range(first, first + _SAVES):
             for rank in range(self.world.ranks):
                 self.world.will_save(
                     rank, number, at + self.draw(0, _LONGEST_LAG_S / 2), self.draw(0.001, 0.05)
                 )
+            starts.append(at)
             at += self.draw(1, 3)
         end = began + self.draw(0, at - began)
-        self.look(end, first)
-        dead = self.data.draw(st.integers(0, self.world.ranks))
+        self.saves = sum(start + 1 <= end for start in starts)
+        self.look(end)
+        dead = self.chosen.randint(0, self.world.ranks)
         if dead < self.world.ranks:
             self.world.kill(dead)
             # The others save once more at most, then wait for it.
-            self.look(end + 3, first)
+            self.look(end + 3)
             self.world.kill(*range(self.world.ranks))
-            self.look(self.world.now + self.draw(0, 30), first)
+            self.look(self.world.now + self.draw(0, 30))
         self.world.kill(*range(self.world.ranks))
-        if self.data.draw(st.booleans()):
+        if self.chosen.random() < 0.5:
             self.keep(0.0)
 
-    def look(self, until: float, first: int) -> None:
-        del first
+    def look(self, until: float) -> None:
         while self.world.now < until:
             self.keep(2.0)
             wait_s = 0.1 if self.versions.is_unsettled else 0.5
@@ -129,31 +134,30 @@ class Segment:
 
     def keep(self, still_s: float) -> None:
         paths = self.versions.keep(still_s)
-        if paths:
+        # One file is of the time when no other rank had saved.
+        if len(paths) > 1:
             self.best = _kept_number(paths, self.world.ranks)
 
 
-def _only_one_more(world: World, number: int) -> None:
-    """Who has saved often since another died did not wait for it."""
-    assert len({*world.there()}) <= 2, number
-
-
-@given(st.data(), st.integers(2, 3), st.booleans(), st.sampled_from([0.0, 0.2]))
-@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 1 << 30), st.integers(2, 3), st.booleans(), st.sampled_from([0.0, 0.2]))
+@settings(deadline=None, max_examples=100)
 def test_the_next_start_finds_one_whole_save_and_none_older_than_the_last_kept_one(
-    data: st.DataObject, ranks: int, renames: bool, copy_s: float
+    seed: int, ranks: int, renames: bool, copy_s: float
 ) -> None:
+    chosen = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         world = World(Path(folder), ranks, renames=renames)
         patch.setattr(time, "monotonic", lambda: world.now)
         patch.setattr(time, "time", lambda: world.now)
         patch.setattr(os, "fsync", world.fsync)
         kept, first = -1, 1
-        for _ in range(data.draw(st.integers(1, 3))):
+        for _ in range(chosen.randint(1, 3)):
             world.copy_s = copy_s
-            segment = Segment(world, data)
+            segment = Segment(world, chosen)
             segment.run(first)
             kept = max(kept, segment.best)
+            if copy_s == 0 and segment.saves > 2:
+                assert segment.best >= segment.saves - 2 + first - 1, "hardly anything was kept"
             world.copy_s = 0.0
             Versions(Place(str(world.saved), str(world.kept))).restore()
             if kept < 0:
