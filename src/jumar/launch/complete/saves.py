@@ -31,8 +31,10 @@ class Saves:
     """Of one set, as seen in many looks."""
 
     def __init__(self, pause_s: Optional[float] = None) -> None:
-        self._pauses: Deque[float] = deque([] if pause_s is None else [pause_s], _REMEMBERED)
-        self._since = 0.0
+        """`pause_s`: as it was known before."""
+        self._known_s = pause_s
+        self._pauses: Deque[float] = deque(maxlen=_REMEMBERED)
+        self._since = self._looked_at = 0.0
         self._is_one = self._is_glimpsed = False
         self._glimpsed: Optional[States] = None
         self.now: Optional[States] = None
@@ -44,12 +46,17 @@ class Saves:
 
     def look(self, states: States, at: float) -> None:
         """What is there, by the monotonic clock."""
+        unseen_s, self._looked_at = at - self._looked_at, at
         if states == self.now:
             self.rest_s = at - self._since
             return
         if self.now is not None and self._is_one:
             self.before = self.now
-            self._pauses.append(self.rest_s)
+            if unseen_s <= self.rest_s:
+                self._pauses.append(self.rest_s)
+            else:
+                # More of it was missed, as while a copy was made, than was seen: until something better is known.
+                self._known_s = max(self.rest_s, self._known_s or 0.0)
         elif self._is_glimpsed:
             self._glimpsed = self.now
         self.now, self._since, self.rest_s = states, at, 0.0
@@ -59,6 +66,10 @@ class Saves:
         """No rank writes, if only for a moment: where nothing else is known, this is the save before the next."""
         self._is_glimpsed = True
 
+    def count(self) -> None:
+        """It is of one save, whether a version is made of it or not."""
+        self._is_one = True
+
     def judge(self, *, is_one: bool) -> None:
         """Until something changes; what is of one save tells how long it lasts."""
         self.is_judged, self._is_one = True, is_one
@@ -67,19 +78,20 @@ class Saves:
     @property
     def pause_s(self) -> float:
         """Between two saves, at least."""
-        return min(self._pauses, default=self.rest_s)
+        known_s = self.rest_s if self._known_s is None else self._known_s
+        return min(self._pauses, default=known_s)
 
     @property
     def is_first(self) -> bool:
         """Whether nothing is known yet of saves before."""
-        return not self._pauses
+        return not self._pauses and self._known_s is None
 
     @property
     def has_rested(self) -> bool:
         """Whether it has lasted for so long that nobody is about to save who has not."""
         if self.now is None:
             return False
-        return self.rest_s >= spread_s(self.now) * (1 if self._pauses else _SHARE)
+        return self.rest_s >= spread_s(self.now) * (_SHARE if self.is_first else 1)
 
     @property
     def is_close(self) -> bool:

@@ -58,9 +58,9 @@ class Together:
         elif not self._are_still(one, states, still_s):
             self.is_unsettled = True
         elif self._is_to_be_kept(one, watched, last):
+            watched.count()
             if self._patience.is_due(one.key, still_s):
                 return self._keep(one, watched, states, last)
-            return []
         self.is_unsettled = self.is_unsettled or watched.rest_s < _SOON_S
         return []
 
