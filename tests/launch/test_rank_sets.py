@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -207,6 +208,21 @@ def test_a_part_kept_alone_is_not_put_beside_those_of_another_save(
     scene.tear(0)
     assert scene.back() == []
     assert scene.path(0).stat().st_size == 500
+
+
+def test_a_version_of_one_part_that_was_left_does_not_take_the_place_of_the_set_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a kill after all were kept and before it was removed."""
+    scene = Scene(tmp_path, monkeypatch)
+    saved_twice(scene)
+    left = scene.kept / "1"
+    shutil.rmtree(left, ignore_errors=True)
+    left.mkdir()
+    (left / "rank0.pkl").write_bytes(pickle.dumps((1, bytes(999))))
+    scene.path(1).unlink()
+    scene.tear(0)
+    assert scene.back() == [2, 2]
 
 
 def test_a_version_of_fewer_ranks_is_not_put_beside_more(

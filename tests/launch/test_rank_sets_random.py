@@ -139,7 +139,7 @@ class Segment:
 
 
 @given(st.integers(0, 1 << 30), st.integers(2, 3), st.booleans(), st.sampled_from([0.0, 0.2]))
-@settings(deadline=None, max_examples=int(os.environ.get("H6_N", "100")))
+@settings(deadline=None, max_examples=50)
 def test_the_next_start_finds_one_whole_save_and_none_older_than_the_last_kept_one(
     seed: int, ranks: int, renames: bool, copy_s: float
 ) -> None:

@@ -156,9 +156,10 @@ class Versions:
         """Names, and the versions to put there: of torn ones, and of missing ones."""
         torn: List[Tuple[str, str]] = []
         missing: List[Tuple[str, str]] = []
-        sets = rank_sets.split(there, self._place.worlds)[1]
+        sets = [one.names for one in rank_sets.split(there, self._place.worlds)[1]]
+        sets += [one.names for versions in self._store.sets().values() for one in versions]
         # Kept when no other rank had saved: with those of the others it makes no save.
-        parts = {name for one in sets for name in one.names}
+        parts = {name for names in sets for name in names}
         for name, versions in self._store.singles().items():
             if time.monotonic() > until:
                 break
