@@ -47,11 +47,41 @@ class Scene:
         self.made().restore()
         set_aside_torn(str(self.saved.parent))
         assert judge(str(self.saved)).state == COMPLETE
-        left = [path for path in self.kept.rglob("*") if path.name.startswith(".")]
+        left = [path for path in self.kept.rglob(".*") if path.name != ".set.json"]
         assert not left, left
         empty = [path for path in self.kept.rglob("*") if path.is_dir() and not os.listdir(path)]
         assert not empty, empty
         return _SAVED.index(self.saved.read_bytes())
+
+
+class SetScene(Scene):
+    """Two ranks that overwrite a file each. What comes back is of one save."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = [folder / "ckpt" / f"rank{rank}.pkl" for rank in (0, 1)]
+        super().__init__(folder)
+
+    def save(self, number: int) -> None:
+        for file in self.files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(_SAVED[number])
+            os.utime(file, (number + 1, number + 1))
+
+    def tear(self) -> None:
+        self.files[0].write_bytes(_SAVED[3])
+        self.files[1].write_bytes(_SAVED[3][:-1])
+
+    def comes_back(self) -> int:
+        self.saved = self.files[0]
+        self.made().restore()
+        found = {file.read_bytes() for file in self.files}
+        assert len(found & set(_SAVED[:3])) == len(found) == 1, found
+        number = super().comes_back()
+        assert self.files[1].read_bytes() == _SAVED[number], "of two saves"
+        return number
+
+
+_SCENES = [Scene, SetScene]
 
 
 def _keep(scene: Scene) -> None:
@@ -88,12 +118,13 @@ def _killed_at(line: int, act: Callable[[Scene], None], scene: Scene) -> bool:
     return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
 
 
+@pytest.mark.parametrize("made", _SCENES)
 @pytest.mark.parametrize("act", [_keep, _restore])
 def test_a_complete_one_comes_back_whatever_line_was_the_last(
-    act: Callable[[Scene], None], tmp_path: Path
+    act: Callable[[Scene], None], made: type[Scene], tmp_path: Path
 ) -> None:
     for line in range(0, _MOST, _STEP):
-        scene = Scene(tmp_path / str(line))
+        scene = made(tmp_path / str(line))
         was_killed = _killed_at(line, act, scene)
         assert scene.comes_back() in (1, 2), line
         if not was_killed:
@@ -115,12 +146,13 @@ def _full_after(left: list[int], really: Callable[..., Any]) -> Callable[..., An
 _CALLS = ("open", "mkdir", "link", "replace", "fsync", "utime", "fchmod", "rename")
 
 
+@pytest.mark.parametrize("made", _SCENES)
 @pytest.mark.parametrize("act", [_keep, _restore])
 def test_a_full_disk_costs_at_most_the_newest_version(
-    act: Callable[[Scene], None], tmp_path: Path
+    act: Callable[[Scene], None], made: type[Scene], tmp_path: Path
 ) -> None:
     for number in range(_MOST):
-        scene = Scene(tmp_path / str(number))
+        scene = made(tmp_path / str(number))
         left = [number]
         with pytest.MonkeyPatch.context() as patch:
             for name in _CALLS:
@@ -136,10 +168,11 @@ def test_a_full_disk_costs_at_most_the_newest_version(
     raise AssertionError("it has more calls than were tried")
 
 
+@pytest.mark.parametrize("made", _SCENES)
 def test_what_finds_no_room_leaves_nothing_however_often_it_is_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: type[Scene], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = Scene(tmp_path)
+    scene = made(tmp_path)
     scene.save(2)
 
     def no_room(*_: object) -> None:

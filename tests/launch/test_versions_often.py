@@ -138,3 +138,99 @@ def test_copies_of_one_file_take_a_small_share_of_the_time(
     assert saved_at(1000)
     assert not saved_at(1039), "2 s of 40 are its share"
     assert saved_at(1041)
+
+
+_RANKS = """
+import os, pickle, sys, time
+folder, rank, begin = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+path = os.path.join(folder, f"rank{rank}.pt")
+step = pickle.load(open(path, "rb"))["step"] if begin else 0
+print(step, flush=True)
+for line in sys.stdin:
+    # As ranks do that wait for each other in every step.
+    step += 1
+    data = pickle.dumps({"step": step, "rank": rank, "weights": list(range(50000))})
+    with open(path, "wb") as file:
+        for at in range(0, len(data), 20000):
+            file.write(data[at : at + 20000])
+            file.flush()
+            time.sleep(float(line))
+    print(step, flush=True)
+"""
+
+
+_CUT = [((0, 0.0), (1, 0.2)), ((0, 0.2), (1, 0.2)), ((0, 0.0),), ((1, 0.0),)]
+"""The last save of each segment: which ranks begin it, and how slowly. One whole and one torn, both torn, one new and
+one of the save before."""
+
+
+class _Ranks:
+    """Two that save in step, each by open and write."""
+
+    def __init__(self, folder: Path, segment: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.running = [
+            subprocess.Popen(
+                [sys.executable, "-c", _RANKS, str(folder), str(rank), str(segment)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in (0, 1)
+        ]
+        self.began = self.steps()
+
+    def steps(self) -> list[int]:
+        return [int(rank.stdout.readline()) for rank in self.running if rank.stdout]
+
+    def save(self, slowness_s: float = 0.0, *ranks: int) -> None:
+        for rank in ranks or (0, 1):
+            asked = self.running[rank].stdin
+            assert asked is not None
+            print(slowness_s, file=asked, flush=True)
+
+    def end(self) -> None:
+        for rank in self.running:
+            rank.kill()
+        for rank in self.running:
+            rank.communicate()
+
+
+def test_two_ranks_go_on_from_one_step_after_kills_in_the_middle_of_their_writes(
+    tmp_path: Path,
+) -> None:
+    job, work = tmp_path / "job", tmp_path / "work"
+    for folder in (job / "logs", work):
+        folder.mkdir(parents=True)
+    store, kept = job / "versions", list[list[int]]()
+
+    def newest() -> int:
+        found = [version for version in store.glob("*/[0-9]*") if (version / "rank1.pt").exists()]
+        newest = max(found, key=lambda path: int(path.name), default=None)
+        return 0 if newest is None else pickle.loads((newest / "rank0.pt").read_bytes())["step"]
+
+    for segment in range(4):
+        progress = Progress(JobDir(str(job), segment + 1), worlds=frozenset({2}))
+        told = progress.begin(str(work))
+        assert len(told) == (segment > 0), told
+        ranks = _Ranks(job / "ckpt", segment)
+        try:
+            progress.ranks_started()
+            kept.append(ranks.began)
+            at_least, until = newest() + 2, time.monotonic() + 300
+            while newest() < at_least:
+                assert time.monotonic() < until, "no version of both"
+                ranks.save()
+                ranks.steps()
+                time.sleep(0.7)
+            last = newest()
+            for rank, slowness_s in _CUT[segment]:
+                ranks.save(slowness_s, rank)
+            time.sleep(0.3)
+        finally:
+            ranks.end()
+        assert progress.close() == []
+        assert newest() >= last
+    for steps in kept:
+        assert steps[0] == steps[1]
+    assert [steps[0] for steps in kept] == sorted({steps[0] for steps in kept})

@@ -85,7 +85,7 @@ def _is_open_to_write(file: int) -> Optional[bool]:
     return False
 
 
-def linked(source: int, to: str) -> bool:
+def _linked(source: int, to: str) -> bool:
     """A second name for an open file; not where names cannot be shared."""
     folder, name = os.path.split(to)
     aside = os.path.join(folder, _aside(name))
@@ -98,40 +98,70 @@ def linked(source: int, to: str) -> bool:
     return True
 
 
-def copied(source: int, to: str, state: State) -> bool:
+def taken_over(path: str, top: str, to: str, state: State, *, may_link: bool, room: int) -> bool:
+    """Whether a version of a file below `top` is there now: not if the file is no longer, or never was, the one
+    in `state`. A copy is made only where there is so much room."""
+    try:
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        with taken(path, top) as source:
+            if state_of(os.fstat(source.fileno())) != state:
+                return False
+            if may_link and _linked(source.fileno(), to):
+                return True
+            return _copied(source.fileno(), to, state, room)
+    except OSError as error:
+        # Replaced or removed by the job meanwhile.
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
+            return False
+        raise
+
+
+def _copied(source: int, to: str, state: State, room: int) -> bool:
     """A copy of an open file, if that is still in `state` when all is read."""
     folder, name = os.path.split(to)
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return copy(source, place, name, state)
+        aside = beside(source, place, name, room)
+        if state_of(os.fstat(source)) != state:
+            unlink(aside, place)
+            return False
+        _rename(aside, place, name)
     finally:
         os.close(place)
+    return True
 
 
-def copy(source: int, folder: int, name: str, state: Optional[State] = None) -> bool:
-    """A copy with the same times, which appears in the open folder, whole; not if the source is no longer in
-    `state`."""
+def copy(source: int, folder: int, name: str) -> None:
+    """A copy of an open file with the same times, which appears in the open folder, whole."""
+    _rename(beside(source, folder, name), folder, name)
+
+
+def beside(source: int, folder: int, name: str, room: int = 0) -> str:
+    """The same under another name, which it tells."""
     aside = _aside(name)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(aside, flags, 0o600, dir_fd=folder), "wb") as target:
-            _fill(source, target, has_to_leave_room=state is not None)
-        if state is not None and state_of(os.fstat(source)) != state:
-            os.unlink(aside, dir_fd=folder)
-            return False
+            _fill(source, target, room)
+    except OSError:
+        unlink(aside, folder)
+        raise
+    return aside
+
+
+def _rename(aside: str, folder: int, name: str) -> None:
+    try:
         os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
-        _unlink(aside, folder)
+        unlink(aside, folder)
         raise
-    return True
 
 
-def _fill(source: int, target: BinaryIO, *, has_to_leave_room: bool) -> None:
+def _fill(source: int, target: BinaryIO, room: int) -> None:
     import shutil
 
     if not _share(source, target.fileno()):
-        if has_to_leave_room:
-            _check_room(source, target.fileno())
+        _check_room(target.fileno(), room)
         with open(os.dup(source), "rb") as reading:
             reading.seek(0)
             shutil.copyfileobj(reading, target, _BLOCK)
@@ -142,10 +172,10 @@ def _fill(source: int, target: BinaryIO, *, has_to_leave_room: bool) -> None:
     os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _check_room(source: int, target: int) -> None:
+def _check_room(target: int, wanted: int) -> None:
     """A version must not take the room that the job needs for its next save."""
     room = os.statvfs(target)
-    if room.f_bavail * room.f_frsize < 2 * os.fstat(source).st_size:
+    if room.f_bavail * room.f_frsize < wanted:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -161,7 +191,7 @@ def _share(source: int, target: int) -> bool:
 
 def remove(path: str, root: str) -> None:
     """The version, and the folders that it leaves empty."""
-    _unlink(path)
+    unlink(path)
     folder = os.path.dirname(path)
     while folder != root and remove_empty(folder):
         folder = os.path.dirname(folder)
@@ -176,7 +206,8 @@ def remove_empty(folder: str) -> bool:
     return True
 
 
-def _unlink(path: str, folder: Optional[int] = None) -> None:
+def unlink(path: str, folder: Optional[int] = None) -> None:
+    """Also if it is gone already."""
     try:
         os.unlink(path, dir_fd=folder)
     except FileNotFoundError:

@@ -4,30 +4,26 @@ platform's.
 A script that overwrites its only file loses both the old and the new one when it is killed meanwhile. So
 complete ones are kept: blocks are shared where the file system can, a second name is enough where a script
 makes a new file each time, else they are copied. Checkpoints that have numbers in their names are versions
-already, and are left alone."""
+already, and are left alone, but for those that are parts of one (`together.py`)."""
 
 import errno
 import os
 import time
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from functools import partial
+from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import beneath, copies, search
+from . import beneath, copies, rank_sets, search
 from .copies import State
-from .verdict import COMPLETE, is_number
+from .patience import STILL_S, Patience
+from .store import SetVersion, Store
+from .together import Back, Together
+from .verdict import COMPLETE
 
 _KEPT = 2
-_STILL_S = 2.0
-"""What has not changed for so long is kept even if its writer still has it open."""
-_QUIET_S = 0.3
-"""The same where nobody can tell whether somebody has it open to write."""
-_TICK_S = 0.02
-"""Clocks of file systems go in steps: of what is younger a second change may leave no trace."""
 _LOOK_EVERY_S = 0.5
 _LOOK_SOON_S = 0.1
 """While a file is written to: its next save may overwrite what is complete then."""
 _MOST_OF_TIME_TO_LOOK = 0.02
-_MOST_OF_TIME_TO_KEEP = 0.05
-"""Of one file: also one that is large, and written all the time, leaves the disk to the job."""
 
 
 class Place(NamedTuple):
@@ -37,6 +33,8 @@ class Place(NamedTuple):
     store: str
     since: float = 0.0
     """Only what has changed since then: in a folder that others use too, the rest is not the job's."""
+    worlds: FrozenSet[int] = frozenset()
+    """How many ranks may save there, each a file of its own."""
 
 
 class Versions:
@@ -46,75 +44,83 @@ class Versions:
         self._place = place
         self._source = os.path.realpath(place.source)
         self._root = place.store
+        self._store = Store(place.store)
+        self._patience = Patience(self._source)
+        self._together = Together(self._source, place.since, self._store, self._patience)
+        self._is_unsettled = False
         self._looked_at: Dict[str, State] = {}
-        self._seen: Dict[str, Tuple[State, float]] = {}
         self._inodes: Dict[str, int] = {}
         self._parts: Dict[str, FrozenSet[str]] = {}
         """What the versions consist of, as far as that was looked at."""
-        self._due: Dict[str, float] = {}
-        self.is_unsettled = False
-        """Whether something is being written that is to be looked at again soon."""
-        self.kept_s = 0.0
-        """How long reading and copying took in the last look."""
+        self.sets_back: List[Back] = []
+        """What was put back of all ranks."""
 
-    def keep(self, still_s: float = _STILL_S) -> List[str]:
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether something is being written that is to be looked at again soon."""
+        return self._is_unsettled or self._together.is_unsettled
+
+    @property
+    def kept_s(self) -> float:
+        """How long reading and copying took in the last look."""
+        return self._patience.kept_s
+
+    def keep(self, still_s: float = STILL_S) -> List[str]:
         """Keep what is complete, is no longer written to and is not yet kept; the new versions. `still_s`: for how
         long a file that somebody has open to write must not have changed."""
-        self.is_unsettled, self.kept_s = False, 0.0
+        self._is_unsettled = self._together.is_unsettled = False
+        self._patience.kept_s = 0.0
         made: List[str] = []
         trouble: Optional[OSError] = None
-        for name, path in self._alone():
-            state = copies.state(path)
-            if state is None or self._looked_at.get(name) == state:
-                continue
-            if state.changed_ns / 1e9 < self._place.since or not self._is_due(name, still_s):
-                continue
-            if not self._is_still(name, path, state, still_s):
-                self.is_unsettled = True
-                continue
-            began = time.monotonic()
+        names = (
+            os.path.relpath(path, self._place.source) for path in search.files(self._place.source)
+        )
+        alone, sets = rank_sets.split(names, self._place.worlds)
+        looks = [partial(self._look, name) for name in alone]
+        for look in [*looks, *(partial(self._together.look, one) for one in sets)]:
             try:
-                kept = self._keep(name, path, state)
-                self._looked_at[name] = state
-                made += [] if kept is None else [kept]
+                made += look(still_s)
             except OSError as error:
                 # The others may be smaller.
                 trouble = error
-            took_s = time.monotonic() - began
-            self._due[name] = began + took_s / _MOST_OF_TIME_TO_KEEP
-            self.kept_s += took_s
         if trouble is not None:
             raise trouble
         return made
 
-    def _is_due(self, name: str, still_s: float) -> bool:
-        return still_s <= 0 or time.monotonic() >= self._due.get(name, 0.0)
-
-    def _is_still(self, name: str, path: str, state: State, still_s: float) -> bool:
-        """Whether its writer is done with it, as far as can be told."""
-        before, seen_at = self._seen.get(name, (None, 0.0))
-        if before != state:
-            seen_at = time.monotonic()
-            self._seen[name] = (state, seen_at)
-        quiet_s = time.time() - state.changed_ns / 1e9
-        if quiet_s >= still_s:
-            return True
-        if quiet_s < 0:
-            # By a time that is yet to come, since the clock was set back, nothing can be told: by two looks then.
-            if before != state:
-                return False
-            quiet_s = max(_TICK_S, time.monotonic() - seen_at)
-        if quiet_s < _TICK_S:
-            return False
-        is_open = copies.is_being_written(path, self._source)
-        return quiet_s >= min(_QUIET_S, still_s) if is_open is None else not is_open
+    def _look(self, name: str, still_s: float) -> List[str]:
+        path = os.path.join(self._place.source, name)
+        state = copies.state(path)
+        if state is None or self._looked_at.get(name) == state:
+            return []
+        if state.changed_ns / 1e9 < self._place.since or not self._patience.is_due(name, still_s):
+            return []
+        if not self._patience.is_still(name, path, state, still_s):
+            self._is_unsettled = True
+            return []
+        began = time.monotonic()
+        try:
+            kept = self._keep(name, path, state)
+            self._looked_at[name] = state
+        finally:
+            self._patience.took(name, began)
+        return [] if kept is None else [kept]
 
     def restore(self, until: Optional[float] = None) -> List[str]:
         """Put the newest version of each file that is torn, or that is missing while nothing newer is there,
-        in its place; what was put. Only while no rank writes."""
-        self._remove_leftovers()
-        put: List[str] = []
-        for name, version in self._wanted(search.soon() if until is None else until):
+        in its place, and of files that were saved together all; what was put. Only while no rank writes."""
+        self._store.remove_leftovers()
+        self._together.begin()
+        until = search.soon() if until is None else until
+        there = [os.path.relpath(path, self._place.source) for path in self._there()]
+        broken, none = self._together.wanted(there, until)
+        torn, missing = self._wanted(there, until)
+        # Last, since it may take all the time there is; what is torn needs no look at all the others.
+        newest = self._is_newest(until) if none or missing else None
+        self.sets_back = self._put_sets(
+            broken + [one for one in none if newest and newest(_paths(one))]
+        )
+        put = [os.path.join(self._place.source, n) for back in self.sets_back for n in back.names]
+        for name, version in torn + [one for one in missing if newest and newest([one[1]])]:
             try:
                 self._put(name, version)
             except OSError as error:
@@ -127,6 +133,14 @@ class Versions:
             put.append(os.path.join(self._place.source, name))
         return put
 
+    def _there(self) -> Iterable[str]:
+        # Nothing can be put back without a version: then nobody waits for a look at a large folder.
+        return search.files(self._place.source) if copies.listed(self._root) else ()
+
+    def _put_sets(self, versions: List[SetVersion]) -> List[Back]:
+        found = (self._together.put(one) for one in versions)
+        return [back for back in found if back is not None]
+
     def _put(self, name: str, version: str) -> None:
         os.makedirs(self._source, exist_ok=True)
         folder = beneath.make_folder(self._source, os.path.dirname(name))
@@ -136,42 +150,41 @@ class Versions:
         finally:
             os.close(folder)
 
-    def _wanted(self, until: float) -> List[Tuple[str, str]]:
-        """Names, and the versions to put there."""
+    def _wanted(
+        self, there: List[str], until: float
+    ) -> Tuple[List[Tuple[str, str]], List[Tuple[str, str]]]:
+        """Names, and the versions to put there: of torn ones, and of missing ones."""
         torn: List[Tuple[str, str]] = []
         missing: List[Tuple[str, str]] = []
-        for name, versions in self._kept().items():
+        sets = [one.names for one in rank_sets.split(there, self._place.worlds)[1]]
+        sets += [one.names for versions in self._store.sets().values() for one in versions]
+        # Kept when no other rank had saved: with those of the others it makes no save.
+        parts = {name for names in sets for name in names}
+        for name, versions in self._store.singles().items():
             if time.monotonic() > until:
-                return torn
+                break
+            if name in parts:
+                continue
             whole = [one for one in versions if search.judge(one).state == COMPLETE]
             path = os.path.join(self._place.source, name)
             if whole and not os.path.lexists(path):
                 missing.append((name, whole[-1]))
             elif whole and search.is_torn(path, whole[-1]):
                 torn.append((name, whole[-1]))
-        # Last, since it may take all the time there is; what is torn needs no look at all the others.
-        newest_ns = self._newest_ns(until) if missing else 0
-        if time.monotonic() > until:
-            return torn
-        order = search.Order(self._place.source)
-        newest = order(newest_ns)
-        return torn + [one for one in missing if order(search.changed_ns(one[1])) >= newest]
+        return torn, missing
 
-    def _newest_ns(self, until: float) -> int:
+    def _is_newest(self, until: float) -> Optional[Callable[[List[str]], bool]]:
+        """Whether versions are as new as all that is there; None where there was no time to see."""
         found = search.survey(self._place.source, until)
+        if time.monotonic() > until:
+            return None
+        order = search.Order(self._place.source)
         complete = (one.changed_ns for one in found if one.verdict.state == COMPLETE)
-        return max(complete, key=search.Order(self._place.source), default=0)
-
-    def _alone(self) -> List[Tuple[str, str]]:
-        """Files that no others are versions of, by their names within the place."""
-        families: Dict[str, List[Tuple[str, str]]] = {}
-        for path in search.files(self._place.source):
-            name = os.path.relpath(path, self._place.source)
-            families.setdefault(search.family_of(name), []).append((name, path))
-        return [members[0] for members in families.values() if len(members) == 1]
+        newest = order(max(complete, key=order, default=0))
+        return lambda paths: max(order(search.changed_ns(path)) for path in paths) >= newest
 
     def _keep(self, name: str, path: str, state: State) -> Optional[str]:
-        versions = self._kept().get(name, [])
+        versions = self._store.singles().get(name, [])
         before, self._inodes[name] = self._inodes.get(name), state.inode
         last = copies.state(versions[-1]) if versions else None
         if last is not None and (last.size, last.changed_ns) == (state.size, state.changed_ns):
@@ -179,7 +192,7 @@ class Versions:
         parts = search.parts(path)
         if parts is None or (last is not None and self._parts_of(versions[-1]) - parts):
             return None
-        to = os.path.join(self._root, str(self._next_number()), name)
+        to = os.path.join(self._store.next_folder(), name)
         # One save may be the first into a file that is then written in place; two files are two saves.
         makes_new_ones = before is not None and before != state.inode
         if not self._taken_over(path, to, state, may_link=makes_new_ones):
@@ -197,47 +210,17 @@ class Versions:
         return self._parts[version]
 
     def _taken_over(self, path: str, to: str, state: State, *, may_link: bool) -> bool:
-        """Whether the version is there: not if the file is no longer, or never was, the one that was looked at."""
+        room = 2 * state.size
         try:
-            os.makedirs(os.path.dirname(to), exist_ok=True)
-            with copies.taken(path, self._source) as source:
-                if copies.state_of(os.fstat(source.fileno())) != state:
-                    return False
-                if may_link and copies.linked(source.fileno(), to):
-                    return True
-                return copies.copied(source.fileno(), to, state)
-        except OSError as error:
-            # Replaced or removed by the job meanwhile.
-            if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
-                return False
+            return copies.taken_over(path, self._source, to, state, may_link=may_link, room=room)
+        except OSError:
             # It is tried again and again: without room, not even an empty folder may be left each time.
             copies.remove(to, self._root)
             raise
 
-    def _next_number(self) -> int:
-        return max(self._numbers(), default=0) + 1
 
-    def _numbers(self) -> List[int]:
-        return sorted(int(name) for name in copies.listed(self._root) if is_number(name))
-
-    def _kept(self) -> Dict[str, List[str]]:
-        """By name, the oldest first."""
-        kept: Dict[str, List[str]] = {}
-        for number in self._numbers():
-            top = os.path.join(self._root, str(number))
-            for path in copies.files(top):
-                if not os.path.basename(path).startswith("."):
-                    kept.setdefault(os.path.relpath(path, top), []).append(path)
-        return kept
-
-    def _remove_leftovers(self) -> None:
-        """Of copies that were being made when the one who made them was killed."""
-        for path in list(copies.files(self._root)):
-            if os.path.basename(path).startswith("."):
-                copies.remove(path, self._root)
-        for folder, _, _ in os.walk(self._root, topdown=False):
-            if folder != self._root:
-                copies.remove_empty(folder)
+def _paths(version: SetVersion) -> List[str]:
+    return [os.path.join(version.folder, name) for name in version.names]
 
 
 class VersionKeeper:
@@ -265,7 +248,7 @@ class VersionKeeper:
     def _run(self) -> None:
         pause_s = self._look(0.0)
         while not self._done.wait(pause_s):
-            pause_s = self._look(_STILL_S)
+            pause_s = self._look(STILL_S)
         self._look(0.0)
 
     def _look(self, still_s: float) -> float:

@@ -58,7 +58,7 @@ class Attempt(NodeRun):
         self._python: Optional[Dict[str, str]] = None
         self._ending_at: Optional[float] = None
         self._log_at = 0
-        self._progress = progress.Progress(given.directory, given.written)
+        self._progress = progress.Progress(given.directory, given.written, given.worlds)
         self._found: List[str] = []
         self._wrapping: Optional[Wrapping] = None
         log = given.directory.setup_log(given.directory.node)

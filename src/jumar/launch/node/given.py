@@ -1,7 +1,7 @@
 """What an engine has written for one node of an attempt, and the plan that follows from it."""
 
 import os
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, FrozenSet, List, NamedTuple, Optional
 
 from jumar.launch.ascend.facts import CardFacts, simulated
 from jumar.launch.jobdir.files import JobDir
@@ -38,6 +38,11 @@ class Given(NamedTuple):
     def size(self) -> int:
         """Ranks on this node."""
         return 1 if self.is_starter else self.job.device_count
+
+    @property
+    def worlds(self) -> FrozenSet[int]:
+        """How many ranks the job may have on all nodes: a command that starts them itself may start one per card."""
+        return frozenset(count * self.job.nodes for count in (self.size, self.job.device_count))
 
     @property
     def folder(self) -> str:

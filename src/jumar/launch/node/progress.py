@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from jumar.launch.complete import (
     Order,
@@ -35,11 +35,17 @@ class Came(NamedTuple):
 class Progress:
     """Of one attempt, on one node."""
 
-    def __init__(self, directory: JobDir, given: Optional[Sequence[str]] = None) -> None:
+    def __init__(
+        self,
+        directory: JobDir,
+        given: Optional[Sequence[str]] = None,
+        worlds: FrozenSet[int] = frozenset(),
+    ) -> None:
         """`given`: all that the job may write, where it has fewer rights than this process. Links that lead
-        elsewhere are then the job's attempt to have that read or changed."""
+        elsewhere are then the job's attempt to have that read or changed. `worlds`: how many ranks may save."""
         self._directory = directory
         self._given = given
+        self._worlds = worlds
         self._sources: List[str] = []
         self._places: List[Place] = []
         self._keeper: Optional[VersionKeeper] = None
@@ -54,11 +60,7 @@ class Progress:
         # The first one has left nothing yet: what is there may be another job's, which writes it now.
         if self._directory.number > 1:
             until = soon()
-            back = [path for place in places for path in Versions(place).restore(until)]
-            told = [
-                f"a checkpoint was torn or missing; its last complete version is back: {path}"
-                for path in back
-            ]
+            told = [words for place in places for words in _put_back(place, until)]
             until = soon()
             torn = [one for p in places for one in set_aside_torn(p.source, p.since, until)]
             told += [_words(one) for one in torn]
@@ -99,7 +101,8 @@ class Progress:
         return Came(saved, has_more or self._is_told())
 
     def _all_places(self, folder: str) -> List[Place]:
-        return [one for one in _places(self._directory, folder) if self._is_given(one.source)]
+        found = _places(self._directory, folder)
+        return [one._replace(worlds=self._worlds) for one in found if self._is_given(one.source)]
 
     def _is_given(self, path: str) -> bool:
         return self._given is None or any(is_below(path, top) for top in self._given)
@@ -155,6 +158,26 @@ def _first_began(directory: JobDir) -> float:
         return os.stat(directory.path("logs")).st_mtime
     except OSError:
         return time.time()
+
+
+def _put_back(place: Place, until: float) -> List[str]:
+    """In words."""
+    versions = Versions(place)
+    paths = versions.restore(until)
+    told: List[str] = []
+    for back in versions.sets_back:
+        path = os.path.join(place.source, back.key)
+        told.append(
+            f"a checkpoint of several files was torn, incomplete or of two saves; all of its last complete save is back: {path}"
+        )
+    together = {
+        os.path.join(place.source, name) for back in versions.sets_back for name in back.names
+    }
+    return told + [
+        f"a checkpoint was torn or missing; its last complete version is back: {path}"
+        for path in paths
+        if path not in together
+    ]
 
 
 def _words(torn: SetAside) -> str:
