@@ -303,3 +303,17 @@ def _begun(job: Path, attempt: int, work: Path) -> list[str]:
     told = progress.begin(str(work))
     assert progress.close() == []
     return told
+
+
+def test_ranks_that_never_save_at_once_do_not_go_far_back(scene: Scene) -> None:
+    saved_twice(scene)
+    scene.save(3)
+    scene.now += 9
+    apart_s = 0.6 * 9
+    for number in range(4, 24):
+        scene.save(number, 0)
+        scene.now += apart_s
+        scene.save(number, 1)
+        scene.now += 9
+    assert scene.back() == []
+    assert scene.there() == [23, 23]

@@ -19,6 +19,9 @@ _SOON_S = 1.0
 """So long after a save it is looked at often, to learn how long the pauses are."""
 _SHORTER = 0.8
 """What is less than so much of what was known is worth being written down."""
+_FAR = 10
+"""Of files that are all newer than a version by so many pauses the times tell nothing: had their ranks saved at once,
+there would be a newer version."""
 _NO_WAY = (errno.ELOOP, errno.ENOTDIR)
 
 
@@ -216,7 +219,16 @@ class Together:
             for name in version.names
         ):
             return True
-        return all(news) and not saves.are_close(states, version.pause_s)
+        if not all(news) or saves.are_close(states, version.pause_s):
+            return False
+        # A rank that died lacks a whole pause; less may be how its ranks always save.
+        return saves.spread_s(states) >= version.pause_s or not self._is_far(version, states)
+
+    def _is_far(self, version: SetVersion, states: States) -> bool:
+        kept = (copies.state(os.path.join(version.folder, name)) for name in version.names)
+        kept_ns = max((state.changed_ns for state in kept if state is not None), default=0)
+        last_ns = max(state.changed_ns for state in states)
+        return last_ns - kept_ns > _FAR * version.pause_s * 1e9
 
     def put(self, version: SetVersion) -> Optional[Back]:
         """All its files in their places; None where something of the job's is in the way. Whoever is killed
