@@ -204,7 +204,7 @@ def test_who_is_killed_after_the_platform_has_asked_ends_as_if_it_had_obeyed(
 ) -> None:
     engine, _ = case
     environment = {"KILLED": killed}
-    attempt = make_attempt(tmp_path, _STUBBORN, environment=environment, grace=60)
+    attempt = make_attempt(tmp_path, _STUBBORN, environment=environment, grace=10)
     run_until_running(engine, attempt)
     engine.stop(attempt, why)
     if killed == "all":
