@@ -251,7 +251,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert found["evidence"][0]["line"] == 4
     told = run(str(tmp_path), language="zh_CN.UTF-8")
     assert told.returncode == 0
-    assert "某层期望 4 个特征，得到 3 个" in told.stdout
+    assert "某层需要 4 个特征，实际收到 3 个" in told.stdout
     assert "/u/train.py:5" in told.stdout
     kernel = "Out of memory: Killed process 77 (python3) total-vm:9kB"
     assert run("-", stdin=f"[  12.5] {kernel}\n").stdout.startswith("memory: ")
