@@ -268,3 +268,12 @@ def test_a_bus_error_is_of_shared_memory_only_where_that_is_said(
     verdict = verdict_of(line + "\n")
     assert verdict.cause == "shared-memory"
     assert ("SIGBUS" in verdict.what["en"]) is is_hedged
+
+
+def test_data_that_came_late_are_told_where_a_graph_then_fails() -> None:
+    log = """[WARNING] MD(7,ff,python):2026-04-02-11:04:22 [minddata/data_queue_op.cc:32] DetectPerBatchTime] Bad performance attention, it takes more than 25 seconds to fetch a batch of data from dataset pipeline
+[ERROR] DEVICE(7,ff,python):2026-04-02-11:04:51 [ascend_kernel_runtime.cc:45] DumpTaskExceptionInfo] Task fail infos task_id: 2, stream_id: 9, tid: 7, device_id: 0, retcode: 507011 ( model execute failed)
+"""
+    verdict = verdict_of(log)
+    assert "more than 25 seconds" in verdict.what["en"]
+    assert "num_parallel_workers" in verdict.remedy["zh"]
