@@ -215,3 +215,65 @@ def test_what_a_message_sends_up_to_is_shown(sent: str, is_shown: bool) -> None:
     verdict = verdict_of(log)
     for language in ("en", "zh"):
         assert ("“row 7 of toys.csv does not have a label”" in verdict.what[language]) is is_shown
+
+
+_CAUGHT = """{said}
+No module named 'plotnet'
+
+{after}
+Traceback (most recent call last):
+  File "/home/ann/train.py", line 8, in <module>
+    augment()
+RuntimeError: One or more background workers are no longer alive. Exiting.
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "cause"), [("Epoch 0", "worker-died"), ("loading data", "module-missing")]
+)
+def test_what_was_caught_before_the_training_went_on_is_no_end(after: str, cause: str) -> None:
+    log = _CAUGHT.format(said="Unable to draw the network:", after=after)
+    assert verdict_of(log).cause == cause
+
+
+def test_a_program_that_runs_from_its_source_names_the_other_python() -> None:
+    log = """Traceback (most recent call last):
+  File "/data/ann/tuner/src/tuner/launcher.py", line 15, in <module>
+    from tuner.train import run
+ModuleNotFoundError: No module named 'tuner'
+"""
+    assert "runs from its own source" in verdict_of(log).what["en"]
+
+
+def test_an_empty_polygon_is_told_by_the_frames() -> None:
+    log = """Traceback (most recent call last):
+  File "/home/ann/det/loading.py", line 38, in to_mask
+    rles = masks.frPyObjects(mask, height, width)
+  File "pycocotools/_mask.pyx", line 292, in pycocotools._mask.frPyObjects
+IndexError: list index out of range
+"""
+    assert "segmentation" in verdict_of(log).what["en"]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_hedged"),
+    [
+        ("failed (exitcode: -7) local_rank: 0 (pid: 27) of binary: /usr/bin/python3", True),
+        ("RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error.", False),
+    ],
+)
+def test_a_bus_error_is_of_shared_memory_only_where_that_is_said(
+    line: str, is_hedged: bool
+) -> None:
+    verdict = verdict_of(line + "\n")
+    assert verdict.cause == "shared-memory"
+    assert ("SIGBUS" in verdict.what["en"]) is is_hedged
+
+
+def test_data_that_came_late_are_told_where_a_graph_then_fails() -> None:
+    log = """[WARNING] MD(7,ff,python):2026-04-02-11:04:22 [minddata/data_queue_op.cc:32] DetectPerBatchTime] Bad performance attention, it takes more than 25 seconds to fetch a batch of data from dataset pipeline
+[ERROR] DEVICE(7,ff,python):2026-04-02-11:04:51 [ascend_kernel_runtime.cc:45] DumpTaskExceptionInfo] Task fail infos task_id: 2, stream_id: 9, tid: 7, device_id: 0, retcode: 507011 ( model execute failed)
+"""
+    verdict = verdict_of(log)
+    assert "more than 25 seconds" in verdict.what["en"]
+    assert "num_parallel_workers" in verdict.remedy["zh"]

@@ -3,7 +3,8 @@
 A Python exception is one event, whatever its message says (`exception`); other lines are events where they have a
 signature (`line`). Source lines that a traceback quotes are not what happened and are left out."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
 
 from jumar.why.event import Event, Known, began
 from jumar.why.exception import kept, of_exception
@@ -11,6 +12,10 @@ from jumar.why.knowledge import CUT_OFF, PEER_LATE, PEER_LOST, Level, causes, si
 from jumar.why.line import of_line
 from jumar.why.raised import cut_stack, exceptions
 from jumar.why.reading import Line, unwrapped, waited, without_marks
+
+# What a program says of an exception that it caught, in a line.
+_CAUGHT = frozenset(("module-missing", "name-missing", "attribute-missing", "none-value"))
+_PROGRESS = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?)s?\b[^\w\n]{0,3}\d|\d(?:it/s|s/it)\b")
 
 
 def events_of(lines: Sequence[Line]) -> list[Event]:
@@ -41,7 +46,16 @@ def _events_of_one(lines: Sequence[Line], known: Known) -> Iterator[Event]:
         if index not in inside:
             event = of_line(lines, index, inside, known)
             if event is not None:
+                is_caught = event.cause.name in _CAUGHT and not event.is_hint
+                event.is_hint = event.is_hint or (is_caught and _went_on(lines, index, inside))
                 yield event
+
+
+def _went_on(lines: Sequence[Line], index: int, inside: Container[int]) -> bool:
+    """Whether training went on below a line, and an exception ended it later."""
+    later = range(index + 1, len(lines))
+    ended = next((at for at in later if at in inside), index)
+    return any(_PROGRESS.search(lines[at].text) for at in range(index + 1, ended))
 
 
 def _without_echoes(found: list[Event]) -> list[Event]:

@@ -33,8 +33,8 @@ _WARNING = re.compile(r"[a-z]Warning: ")
 _INFORMATION = re.compile(
     r"^(?:I (?:tensorflow|external|xla)/|Unable to find image '[^']+' locally|.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) |: I (?:tensorflow|external|xla)/))"
 )
-# A warning that says why there is no card, where nothing else is told.
-_TELLING = "CUDA initialization: "
+# Warnings that say what is wrong, where nothing else does: why there is no card, that what was saved is broken.
+_TELLING = re.compile(r"CUDA initialization: |Failed to clone\(\) tensor")
 _ERROR_LINE = re.compile(
     r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:| -)"
     # As loggers write it: `16:35:37-591289 ERROR    No images`, `… | ERROR    | module`.
@@ -165,7 +165,7 @@ def last_resort(lines: Sequence[Line]) -> Event | None:
     is_short = len(lines) <= _FEW_LINES
     for line in lines:
         text = line.text.strip()
-        if (_is_no_fault(text) and _TELLING not in text) or _SHOWN.search(text):
+        if (_is_no_fault(text) and not _TELLING.search(text)) or _SHOWN.search(text):
             continue
         kind = kind_by(text, is_own=False)
         form = read(kind.name, text)
