@@ -27,7 +27,7 @@ def meet(step):
 
 def kept():
     found = []
-    for one in job.glob("versions/*/*/state_0.pkl"):
+    for one in job.glob("versions/*/[0-9]*/state_0.pkl"):
         try:
             found.append(pickle.loads(one.read_bytes())["step"])
         except OSError:
@@ -67,8 +67,10 @@ def test_all_ranks_go_on_from_the_same_step(tmp_path: Path) -> None:
     assert len(ours) == 3
     assert int(ours[0]) == 0 < int(ours[1]) < int(ours[2])
     for attempt in ended.attempts[1:]:
-        (told,) = attempt.notes
+        told, aside = attempt.notes
         assert told.endswith(
             "all of its last complete save is back: " + f"{ended.directory}/ckpt/state_*.pkl"
         )
         assert spoken(told, "zh").startswith("由多个文件组成的检查点残缺")
+        assert Path(aside.split(": ")[1], "state_1.pkl").exists()
+        assert spoken(aside, "zh").startswith("被换下的文件保留在")

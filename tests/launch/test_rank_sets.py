@@ -286,11 +286,12 @@ def test_what_was_put_back_is_told_once(tmp_path: Path, monkeypatch: pytest.Monk
     scene.tear(0)
     # A thread keeps versions from here on.
     monkeypatch.undo()
-    (told,) = _begun(job, 2, work)
+    told, aside = _begun(job, 2, work)
     assert told.endswith(f"all of its last complete save is back: {scene.saved}/rank*.pkl")
+    assert aside == f"what was replaced is kept: {store}/replaced"
     assert scene.there() == [2, 2]
     scene.tear(1)
-    for version in store.iterdir():
+    for version in store.glob("[0-9]*"):
         (version / ".set.json").unlink()
         for path in version.iterdir():
             path.unlink()

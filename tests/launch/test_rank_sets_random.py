@@ -32,14 +32,18 @@ class World:
         )
         self.saved.mkdir()
         self.now = 1e9
+        self.lag_s = _LONGEST_LAG_S
+        self.ahead_s = 0.0
+        """So far ahead is the clock of whoever writes for the last rank."""
         self.copy_s = 0.0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, int, Callable[[], None]]] = []
+        self.saved_by = [0] * ranks
         self._open: dict[int, BinaryIO] = {}
 
     def advance(self, to: float) -> None:
         self._events.sort(key=lambda event: event[:2])
         while self._events and self._events[0][0] <= to:
-            at, _, act = self._events.pop(0)
+            at, _, _, act = self._events.pop(0)
             self.now = max(at, self.now)
             act()
         self.now = max(to, self.now)
@@ -48,8 +52,8 @@ class World:
         return self.saved / f"rank{rank}.pkl"
 
     def will_save(self, rank: int, number: int, at: float, takes_s: float) -> None:
-        self._events.append((at, rank, lambda: self._begin(rank, number)))
-        self._events.append((at + takes_s, rank, lambda: self._end(rank, number)))
+        self._events.append((at, rank, number, lambda: self._begin(rank, number)))
+        self._events.append((at + takes_s, rank, number, lambda: self._end(rank, number)))
 
     def _begin(self, rank: int, number: int) -> None:
         path = self.path(rank)
@@ -58,21 +62,29 @@ class World:
         data = pickle.dumps((number, rank, bytes(99)))
         file.write(data[: len(data) // 2])
         file.flush()
-        os.utime(path, (self.now, self.now))
+        self._date(path, rank)
 
     def _end(self, rank: int, number: int) -> None:
         data = pickle.dumps((number, rank, bytes(99)))
         with self._open.pop(rank) as file:
             file.write(data[len(data) // 2 :])
         aside = Path(file.name)
-        os.utime(aside, (self.now, self.now))
+        self._date(aside, rank)
         aside.replace(self.path(rank))
+        self.saved_by[rank] = number
+
+    def _date(self, path: Path, rank: int) -> None:
+        at = self.now + (self.ahead_s if rank == self.ranks - 1 else 0.0)
+        os.utime(path, (at, at))
 
     def kill(self, *ranks: int) -> None:
         self._events = [event for event in self._events if event[1] not in ranks]
         for rank in ranks:
             if rank in self._open:
                 self._open.pop(rank).close()
+            # The others wait for it before they save once more.
+            last = self.saved_by[rank] + 1
+            self._events = [event for event in self._events if event[2] <= last]
 
     def fsync(self, _: int) -> None:
         self.advance(self.now + self.copy_s)
@@ -103,11 +115,13 @@ class Segment:
 
     def run(self, first: int) -> None:
         at = self.world.now + self.draw(1, 30)
+        self.world.saved_by = [first - 1] * self.world.ranks
         began, starts = at, list[float]()
+        lag_s = self.world.lag_s
         for number in range(first, first + _SAVES):
             for rank in range(self.world.ranks):
                 self.world.will_save(
-                    rank, number, at + self.draw(0, _LONGEST_LAG_S / 2), self.draw(0.001, 0.05)
+                    rank, number, at + self.draw(0, lag_s / 2), self.draw(0.001, 0.05)
                 )
             starts.append(at)
             at += self.draw(1, 3)
@@ -165,3 +179,37 @@ def test_the_next_start_finds_one_whole_save_and_none_older_than_the_last_kept_o
             assert len(set(numbers)) == 1, numbers
             assert numbers[0] >= kept
             kept, first = -1, numbers[0] + 1
+
+
+@given(
+    st.integers(0, 1 << 30),
+    st.integers(2, 3),
+    st.sampled_from([0.1, 0.6]),
+    st.sampled_from([0.0, 0.1]),
+)
+@settings(deadline=None, max_examples=50)
+def test_a_whole_save_is_never_replaced_however_its_ranks_lag(
+    seed: int, ranks: int, lag_s: float, ahead_s: float
+) -> None:
+    chosen = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        world = World(Path(folder), ranks, renames=chosen.random() < 0.5)
+        world.lag_s, world.ahead_s = lag_s, ahead_s
+        patch.setattr(time, "monotonic", lambda: world.now)
+        patch.setattr(time, "time", lambda: world.now)
+        patch.setattr(os, "fsync", world.fsync)
+        first = 1
+        for _ in range(chosen.randint(2, 5)):
+            world.copy_s = chosen.choice([0.0, 0.2])
+            Segment(world, chosen).run(first)
+            world.copy_s = 0.0
+            try:
+                before = world.there()
+            except (pickle.UnpicklingError, EOFError, OSError):
+                before = []
+            put = Versions(Place(str(world.saved), str(world.kept))).restore()
+            assert not put or len(set(before)) != 1, (before, world.there())
+            try:
+                first = max(world.there()) + 1
+            except (pickle.UnpicklingError, EOFError, OSError):
+                return

@@ -69,7 +69,9 @@ def test_what_is_overwritten_often_comes_back_after_a_kill_in_a_write(
         finally:
             writer.kill()
     assert first.close() == []
-    (told,) = Progress(JobDir(str(job), 2)).begin(str(work))
+    second = Progress(JobDir(str(job), 2))
+    (told,) = second.begin(str(work))
+    assert second.close() == []
     assert "its last complete version is back" in told
     assert pickle.loads(file.read_bytes())["epoch"] >= newest
 
@@ -87,7 +89,9 @@ def test_a_torn_file_without_a_version_is_set_aside_in_every_folder(tmp_path: Pa
     others.write_bytes(torn)
     before = time.time() - 3600
     os.utime(others, (before, before))
-    told = Progress(JobDir(str(job), 2)).begin(str(work))
+    second = Progress(JobDir(str(job), 2))
+    told = second.begin(str(work))
+    assert second.close() == []
     assert len(told) == len(folders)
     for folder in folders:
         assert not (folder / "state.pkl").exists()
@@ -212,7 +216,8 @@ def test_two_ranks_go_on_from_one_step_after_kills_in_the_middle_of_their_writes
     for segment in range(4):
         progress = Progress(JobDir(str(job), segment + 1), worlds=frozenset({2}))
         told = progress.begin(str(work))
-        assert len(told) == (segment > 0), told
+        # What is back, and where that is which it took the place of.
+        assert len(told) == 2 * (segment > 0), told
         ranks = _Ranks(job / "ckpt", segment)
         try:
             progress.ranks_started()

@@ -6,7 +6,7 @@ import fcntl
 import os
 import signal
 import stat
-from typing import BinaryIO, Iterator, List, NamedTuple, Optional
+from typing import BinaryIO, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import beneath
 
@@ -23,6 +23,10 @@ class State(NamedTuple):
     changed_ns: int
 
 
+Dated = Tuple[int, int]
+"""The same across copies: size and time."""
+
+
 def state(path: str) -> Optional[State]:
     """Of a plain file; None of anything else."""
     try:
@@ -37,6 +41,12 @@ def state_of(status: os.stat_result) -> Optional[State]:
     if not stat.S_ISREG(status.st_mode):
         return None
     return State(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def dated(path: str) -> Optional[Dated]:
+    """Of a plain file."""
+    found = state(path)
+    return None if found is None else (found.size, found.changed_ns)
 
 
 def listed(folder: str) -> List[str]:

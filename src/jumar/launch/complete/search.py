@@ -15,6 +15,7 @@ _MOST_S = 8.0
 """So long all checkpoints of a folder may be looked into: cards are held meanwhile, and the server kills who is late. Some pickles take seconds each."""
 _AHEAD_NS = 600 * 10**9
 """So far ahead a time is not yet taken for one of before the clock was set back."""
+_NO_RANK = re.compile(r"(?<!\d)(?<!rank)(?<!rank[-_=.])\d+(?!\d|[-_]of[-_]\d)", re.IGNORECASE)
 _LOGS = (".log", ".out", ".err", ".csv", ".tsv", ".jsonl", ".html", ".png", ".svg")
 
 
@@ -45,7 +46,14 @@ def parts(path: str) -> Optional[FrozenSet[str]]:
 def is_torn(path: str, whole: str) -> bool:
     """Whether it is, also by what a complete one of the same name has."""
     verdict, names = _judged(path)
-    return verdict.state == TORN or (verdict.state == COMPLETE and bool(_judged(whole)[1] - names))
+    if verdict.state != COMPLETE:
+        return verdict.state == TORN
+    return has_lost(_judged(whole)[1], names)
+
+
+def has_lost(before: FrozenSet[str], names: FrozenSet[str]) -> bool:
+    """Whether nothing but a part of what was there before is left: with others, it is another thing."""
+    return names < before
 
 
 def files(folder: str) -> Iterator[str]:
@@ -229,19 +237,22 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _compared(folder: str, found: List[Found]) -> List[Found]:
-    """`found`, oldest first; what has lost names that all before it in its family had is torn."""
+    """`found`, oldest first; what has lost names that all before it in its family had is torn, unless it has some
+    that none of them had."""
     common: Dict[str, FrozenSet[str]] = {}
+    all_names: Dict[str, FrozenSet[str]] = {}
     told: List[Found] = []
     for one in found:
-        family = family_of(os.path.relpath(one.path, folder))
+        family = _series_of(os.path.relpath(one.path, folder))
         known = common.get(family, one.names)
         missing = known - one.names
-        if one.verdict.state == COMPLETE and missing:
+        if one.verdict.state == COMPLETE and missing and one.names <= all_names[family]:
             why = f"{len(missing)} of {len(known)} parts of the one before are missing"
             told.append(one._replace(verdict=Verdict(TORN, why)))
             continue
         if one.verdict.state == COMPLETE:
             common[family] = known & one.names
+            all_names[family] = all_names.get(family, _NO_NAMES) | one.names
         told.append(one)
     return told
 
@@ -249,3 +260,8 @@ def _compared(folder: str, found: List[Found]) -> List[Found]:
 def family_of(path: str) -> str:
     """What checkpoints of one series have in common, by their paths within the folder."""
     return re.sub(r"\d+", "#", path)
+
+
+def _series_of(path: str) -> str:
+    """The same of one rank alone: those of others hold other parts."""
+    return re.sub(_NO_RANK, "#", path)

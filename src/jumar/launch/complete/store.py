@@ -5,13 +5,16 @@ A set appears and goes by one renaming: there is never half of one."""
 import contextlib
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import copies
+from .copies import Dated
 from .verdict import is_number
 
 _ABOUT = ".set.json"
-_MOST_OF_ABOUT = 4096
+_MOST_OF_ABOUT = 1 << 20
+_REPLACED = "replaced"
 
 
 class SetVersion(NamedTuple):
@@ -22,6 +25,12 @@ class SetVersion(NamedTuple):
     names: Tuple[str, ...]
     pause_s: float
     """Between two saves, as far as was known then."""
+    seen: Tuple[Dated, ...] = ()
+    """Of the last save of all that was seen, where that is a newer one of which no version was made."""
+    is_loose: bool = False
+    """Whether some were saved again and again since, and others not: they are no parts of one save."""
+    worlds: Tuple[int, ...] = ()
+    """How many ranks there may have been."""
 
 
 class Store:
@@ -60,20 +69,40 @@ class Store:
         os.mkdir(folder)
         return folder
 
-    def commit(self, folder: str, key: str, names: Tuple[str, ...], pause_s: float) -> SetVersion:
+    def commit(self, folder: str, version: SetVersion) -> SetVersion:
         """From now on it is a version."""
-        version = SetVersion(self.next_folder(), key, names, pause_s)
+        version = version._replace(folder=self.next_folder())
         _write(folder, version)
         os.rename(folder, version.folder)
         return version
 
-    def learn(self, version: SetVersion, pause_s: float) -> SetVersion:
-        """More is known of the pause."""
-        known = version._replace(pause_s=pause_s)
+    def note(self, version: SetVersion) -> None:
+        """More is known of it."""
         # Without room for this word there is none for a version, which is told.
         with contextlib.suppress(OSError):
-            _write(version.folder, known)
-        return known
+            _write(version.folder, version)
+
+    def put_aside(self, source: str, names: Sequence[str]) -> Optional[str]:
+        """Keep what is going to be replaced, as the times may be misread; where it is then, if anything is. What
+        was kept so before under the same names goes."""
+        to, kept = os.path.join(self.root, _REPLACED), False
+        for name in names:
+            path = os.path.join(source, name)
+            state = copies.state(path)
+            # Without room the job still goes on from what is complete.
+            with contextlib.suppress(OSError):
+                kept = (
+                    state is not None
+                    and copies.taken_over(
+                        path,
+                        source,
+                        os.path.join(to, name),
+                        state,
+                        may_link=True,
+                        room=state.size,
+                    )
+                ) or kept
+        return to if kept else None
 
     def remove_set(self, folder: str) -> None:
         """A version, or what was to become one; what is left of it then counts for nothing."""
@@ -110,7 +139,13 @@ class Store:
 
 def _names(top: str) -> List[str]:
     paths = (path for path in copies.files(top) if not os.path.basename(path).startswith("."))
-    return sorted(os.path.relpath(path, top) for path in paths)
+    return sorted((os.path.relpath(path, top) for path in paths), key=_by_numbers)
+
+
+def _by_numbers(name: str) -> List[Union[int, str]]:
+    """`rank10` after `rank2`."""
+    parts = re.split(r"([0-9]+)", name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _read(folder: str) -> Optional[SetVersion]:
@@ -120,13 +155,25 @@ def _read(folder: str) -> Optional[SetVersion]:
             about: Any = json.loads(file.read(_MOST_OF_ABOUT))
         names = tuple(_names(folder))
         key, count, pause_s = str(about["key"]), int(about["files"]), float(about["pause_s"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        seen = tuple((int(size), int(at_ns)) for size, at_ns in about.get("seen", ()))
+        worlds = tuple(int(count) for count in about.get("worlds", ()))
+        is_loose = bool(about.get("is_loose"))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return SetVersion(folder, key, names, pause_s) if len(names) == count else None
+    if len(names) != count or len(seen) not in (0, count):
+        return None
+    return SetVersion(folder, key, names, pause_s, seen, is_loose, worlds)
 
 
 def _write(folder: str, version: SetVersion) -> None:
-    about = {"key": version.key, "files": len(version.names), "pause_s": version.pause_s}
+    about = {
+        "key": version.key,
+        "files": len(version.names),
+        "pause_s": version.pause_s,
+        "seen": version.seen,
+        "is_loose": version.is_loose,
+        "worlds": version.worlds,
+    }
     aside = os.path.join(folder, f"{_ABOUT}.{os.urandom(4).hex()}")
     try:
         with open(aside, "x", encoding="utf-8") as file:

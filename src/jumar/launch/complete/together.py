@@ -1,42 +1,35 @@
 """Versions of checkpoints in parts, `rank0.pt` and `rank1.pt`, that are overwritten: all of one save, or none."""
 
-import contextlib
-import errno
 import os
 import time
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, List, Optional, Sequence, Tuple
 
-from . import beneath, copies, rank_sets, saves, search
-from .copies import State
+from . import copies, search
+from .copies import Dated, State, dated
 from .patience import STILL_S, Patience
 from .rank_sets import RankSet
 from .saves import Saves, States
 from .store import SetVersion, Store
-from .verdict import COMPLETE
 
 _KEPT = 2
 _SOON_S = 1.0
 """So long after a save it is looked at often, to learn how long the pauses are."""
 _SHORTER = 0.8
 """What is less than so much of what was known is worth being written down."""
-_FAR = 10
-"""Of files that are all newer than a version by so many pauses the times tell nothing: had their ranks saved at once,
-there would be a newer version."""
-_NO_WAY = (errno.ELOOP, errno.ENOTDIR)
-
-
-class Back(NamedTuple):
-    """What was put back: files of one save."""
-
-    key: str
-    names: Tuple[str, ...]
 
 
 class Together:
     """Of the sets in one place."""
 
-    def __init__(self, source: str, since: float, store: Store, patience: Patience) -> None:
-        self._source, self._since = source, since
+    def __init__(
+        self,
+        source: str,
+        store: Store,
+        patience: Patience,
+        since: float = 0.0,
+        worlds: FrozenSet[int] = frozenset(),
+    ) -> None:
+        self._source, self._since, self._worlds = source, since, tuple(sorted(worlds))
         self._store, self._patience = store, patience
         self._saves: Dict[Tuple[str, ...], Saves] = {}
         self._kept: Optional[Dict[str, List[SetVersion]]] = None
@@ -53,10 +46,13 @@ class Together:
         last = self._last(one.key)
         if last is not None and last.names == one.names:
             self._learn(watched, last)
+            last = self._last(one.key)
         if watched.is_judged:
             pass
         elif not watched.has_rested:
-            if watched.is_first and self._are_still(one, states, STILL_S):
+            if (watched.is_first or watched.rest_s >= _SOON_S) and self._are_still(
+                one, states, STILL_S
+            ):
                 watched.glimpse()
         elif not self._are_still(one, states, still_s):
             self.is_unsettled = True
@@ -64,6 +60,8 @@ class Together:
             watched.count()
             if self._patience.is_due(one.key, still_s):
                 return self._keep(one, watched, states, last)
+            if last is not None and last.names == one.names:
+                self._note(last._replace(seen=_seen(states)))
         self.is_unsettled = self.is_unsettled or watched.rest_s < _SOON_S
         return []
 
@@ -90,12 +88,22 @@ class Together:
         return versions[-1] if versions else None
 
     def _learn(self, watched: Saves, last: SetVersion) -> None:
-        """What nobody knew when it was kept: how long the first save lasts, or that pauses are shorter by now."""
+        """What nobody knew when it was kept: how long the first save lasts, that pauses are shorter by now, or that
+        some of its files are saved again and again while others are not."""
         known, pause_s = last.pause_s, watched.pause_s
-        is_longer = watched.is_first and watched.is_judged and pause_s > 2 * known
+        is_longer = watched.is_longer and pause_s > 2 * known
         is_shorter = not watched.is_first and pause_s < _SHORTER * known
-        if self._kept is not None and (is_longer or is_shorter):
-            self._kept[last.key][-1] = self._store.learn(last, pause_s)
+        if is_longer or is_shorter:
+            last = self._note(last._replace(pause_s=pause_s))
+        if watched.is_loose:
+            self._note(last._replace(is_loose=True))
+
+    def _note(self, last: SetVersion) -> SetVersion:
+        """Of the last version, which is a known one."""
+        if self._kept is not None and self._kept[last.key][-1] != last:
+            self._kept[last.key][-1] = last
+            self._store.note(last)
+        return last
 
     def _are_still(self, one: RankSet, states: States, still_s: float) -> bool:
         return all(
@@ -121,8 +129,7 @@ class Together:
         return [
             version is None
             or name not in version.names
-            or _dated(os.path.join(self._source, name))
-            != _dated(os.path.join(version.folder, name))
+            or dated(os.path.join(self._source, name)) != dated(os.path.join(version.folder, name))
             for name in names
         ]
 
@@ -168,7 +175,8 @@ class Together:
                 ):
                     return None
                 room -= state.size
-            version = self._store.commit(folder, one.key, one.names, watched.pause_s)
+            made = SetVersion(folder, one.key, one.names, watched.pause_s, worlds=self._worlds)
+            version = self._store.commit(folder, made)
             self._parts[version.folder] = parts
             return version
         finally:
@@ -183,87 +191,16 @@ class Together:
         if last.folder not in self._parts:
             known = _parts([os.path.join(last.folder, name) for name in last.names])
             self._parts[last.folder] = known or (frozenset(),) * len(last.names)
-        return any(was - now for was, now in zip(self._parts[last.folder], parts))
+        return any(map(search.has_lost, self._parts[last.folder], parts))
 
     def begin(self) -> None:
         """Forget what was seen: files are put back."""
         self._saves.clear()
         self._kept = None
 
-    def wanted(
-        self, there: Sequence[str], until: float
-    ) -> Tuple[List[SetVersion], List[SetVersion]]:
-        """The versions to put back where files are torn, missing or of two saves, and where all are missing.
-        `there`: the names of all files in the place."""
-        broken: List[SetVersion] = []
-        missing: List[SetVersion] = []
-        for key, versions in self._store.sets().items():
-            names = [name for name in there if rank_sets.is_of(name, key)]
-            version = next((v for v in reversed(versions) if _is_whole(v, names)), None)
-            if time.monotonic() > until:
-                break
-            if version is None:
-                continue
-            if not any(os.path.lexists(os.path.join(self._source, n)) for n in version.names):
-                missing.append(version)
-            elif self._is_broken(version):
-                broken.append(version)
-        return broken, missing
 
-    def _is_broken(self, version: SetVersion) -> bool:
-        states, news = self._states(version.names), self._news(version.names, version)
-        if states is None or (any(news) and not all(news)):
-            return True
-        if any(
-            search.is_torn(os.path.join(self._source, name), os.path.join(version.folder, name))
-            for name in version.names
-        ):
-            return True
-        if not all(news) or saves.are_close(states, version.pause_s):
-            return False
-        # A rank that died lacks a whole pause; less may be how its ranks always save.
-        return saves.spread_s(states) >= version.pause_s or not self._is_far(version, states)
-
-    def _is_far(self, version: SetVersion, states: States) -> bool:
-        kept = (copies.state(os.path.join(version.folder, name)) for name in version.names)
-        kept_ns = max((state.changed_ns for state in kept if state is not None), default=0)
-        last_ns = max(state.changed_ns for state in states)
-        return last_ns - kept_ns > _FAR * version.pause_s * 1e9
-
-    def put(self, version: SetVersion) -> Optional[Back]:
-        """All its files in their places; None where something of the job's is in the way. Whoever is killed
-        meanwhile leaves some of them new and some old, which the next one mends."""
-        os.makedirs(self._source, exist_ok=True)
-        try:
-            with contextlib.ExitStack() as stack:
-                self._put_beside(version, stack)
-        except OSError as error:
-            if error.errno not in _NO_WAY:
-                raise
-            return None
-        return Back(version.key, version.names)
-
-    def _put_beside(self, version: SetVersion, stack: contextlib.ExitStack) -> None:
-        """Copies of all first, as there may not be enough room; then their names."""
-        root = os.path.realpath(self._store.root)
-        folders: Dict[str, int] = {}
-        beside: List[Tuple[int, str, str]] = []
-        for name in version.names:
-            above, last = os.path.split(name)
-            if above not in folders:
-                folders[above] = beneath.make_folder(self._source, above)
-                stack.callback(os.close, folders[above])
-            with copies.taken(os.path.join(version.folder, name), root) as kept:
-                aside = copies.beside(kept.fileno(), folders[above], last)
-            stack.callback(copies.unlink, aside, folders[above])
-            beside.append((folders[above], aside, last))
-        for folder, aside, name in beside:
-            os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def _dated(path: str) -> Optional[Tuple[int, int]]:
-    state = copies.state(path)
-    return None if state is None else (state.size, state.changed_ns)
+def _seen(states: States) -> Tuple[Dated, ...]:
+    return tuple((state.size, state.changed_ns) for state in states)
 
 
 def _parts(paths: Sequence[str]) -> Optional[Tuple[FrozenSet[str], ...]]:
@@ -275,11 +212,3 @@ def _parts(paths: Sequence[str]) -> Optional[Tuple[FrozenSet[str], ...]]:
             return None
         found.append(parts)
     return tuple(found)
-
-
-def _is_whole(version: SetVersion, names: Sequence[str]) -> bool:
-    """Whether it can be put back, and has a file for each that is there: more ranks are another training's."""
-    paths = (os.path.join(version.folder, name) for name in version.names)
-    return set(names) <= set(version.names) and all(
-        search.judge(path).state == COMPLETE for path in paths
-    )

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import beneath, copies, rank_sets, search
+from .back import Back, SetsBack, Wanted
 from .copies import State
 from .patience import STILL_S, Patience
-from .store import SetVersion, Store
-from .together import Back, Together
+from .store import Store
+from .together import Together
 from .verdict import COMPLETE
 
 _KEPT = 2
@@ -46,14 +47,17 @@ class Versions:
         self._root = place.store
         self._store = Store(place.store)
         self._patience = Patience(self._source)
-        self._together = Together(self._source, place.since, self._store, self._patience)
+        self._together = Together(
+            self._source, self._store, self._patience, place.since, place.worlds
+        )
+        self._sets_back = SetsBack(self._source, self._store, place.worlds)
         self._is_unsettled = False
         self._looked_at: Dict[str, State] = {}
         self._inodes: Dict[str, int] = {}
         self._parts: Dict[str, FrozenSet[str]] = {}
         """What the versions consist of, as far as that was looked at."""
         self.sets_back: List[Back] = []
-        """What was put back of all ranks."""
+        """What was put back of files that were kept together."""
 
     @property
     def is_unsettled(self) -> bool:
@@ -112,12 +116,12 @@ class Versions:
         self._together.begin()
         until = search.soon() if until is None else until
         there = [os.path.relpath(path, self._place.source) for path in self._there()]
-        broken, none = self._together.wanted(there, until)
+        broken, none = self._sets_back.wanted(there, until)
         torn, missing = self._wanted(there, until)
         # Last, since it may take all the time there is; what is torn needs no look at all the others.
         newest = self._is_newest(until) if none or missing else None
         self.sets_back = self._put_sets(
-            broken + [one for one in none if newest and newest(_paths(one))]
+            broken + [one for one in none if newest and newest(one.paths)]
         )
         put = [os.path.join(self._place.source, n) for back in self.sets_back for n in back.names]
         for name, version in torn + [one for one in missing if newest and newest([one[1]])]:
@@ -137,8 +141,8 @@ class Versions:
         # Nothing can be put back without a version: then nobody waits for a look at a large folder.
         return search.files(self._place.source) if copies.listed(self._root) else ()
 
-    def _put_sets(self, versions: List[SetVersion]) -> List[Back]:
-        found = (self._together.put(one) for one in versions)
+    def _put_sets(self, wanted: List[Wanted]) -> List[Back]:
+        found = (self._sets_back.put(one) for one in wanted)
         return [back for back in found if back is not None]
 
     def _put(self, name: str, version: str) -> None:
@@ -190,7 +194,9 @@ class Versions:
         if last is not None and (last.size, last.changed_ns) == (state.size, state.changed_ns):
             return None
         parts = search.parts(path)
-        if parts is None or (last is not None and self._parts_of(versions[-1]) - parts):
+        if parts is None or (
+            last is not None and search.has_lost(self._parts_of(versions[-1]), parts)
+        ):
             return None
         to = os.path.join(self._store.next_folder(), name)
         # One save may be the first into a file that is then written in place; two files are two saves.
@@ -217,10 +223,6 @@ class Versions:
             # It is tried again and again: without room, not even an empty folder may be left each time.
             copies.remove(to, self._root)
             raise
-
-
-def _paths(version: SetVersion) -> List[str]:
-    return [os.path.join(version.folder, name) for name in version.names]
 
 
 class VersionKeeper:

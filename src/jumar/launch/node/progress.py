@@ -167,11 +167,17 @@ def _put_back(place: Place, until: float) -> List[str]:
     told: List[str] = []
     for back in versions.sets_back:
         path = os.path.join(place.source, back.key)
-        told.append(
-            f"a checkpoint of several files was torn, incomplete or of two saves; all of its last complete save is back: {path}"
-        )
+        if back.is_all:
+            told.append(
+                f"a checkpoint of several files was torn, incomplete or of two saves; all of its last complete save is back: {path}"
+            )
+        if back.aside is not None:
+            told.append(f"what was replaced is kept: {back.aside}")
     together = {
-        os.path.join(place.source, name) for back in versions.sets_back for name in back.names
+        os.path.join(place.source, name)
+        for back in versions.sets_back
+        for name in back.names
+        if back.is_all
     }
     return told + [
         f"a checkpoint was torn or missing; its last complete version is back: {path}"
