@@ -290,12 +290,11 @@ def test_the_tests_of_a_repository_are_a_proof(source: Path) -> None:
     )
     words = ("python", "-m", "pytest", "-q", "tests")
     # Plug-ins that happen to be installed here take longer to load than all the rest.
-    plain = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    document = prove(source, *words, rc=0, **plain)
+    document = prove(source, *words, rc=0, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     proof = document["proof"]
     assert document["verdict"]["code"] == "ready"
     assert proof["tests"] == {"passed": 2, "original": 2, "total": 4, "broken": []}
-    broken = prove(source, *words, rc=1, BREAK="1", **plain)
+    broken = prove(source, *words, rc=1, BREAK="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     assert broken["verdict"]["code"] == "needs-work"
     assert broken["proof"]["verdict"] == "tests-fail"
     assert broken["proof"]["tests"]["broken"] == ["tests/test_net.py::test_of_the_original"]
