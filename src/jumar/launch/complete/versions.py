@@ -13,7 +13,7 @@ from functools import partial
 from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import beneath, copies, rank_sets, search
-from .back import Back, SetsBack, Wanted
+from .back import Back, SetsBack
 from .copies import State
 from .patience import STILL_S, Patience
 from .store import Store
@@ -47,10 +47,8 @@ class Versions:
         self._root = place.store
         self._store = Store(place.store)
         self._patience = Patience(self._source)
-        self._together = Together(
-            self._source, self._store, self._patience, place.since, place.worlds
-        )
-        self._sets_back = SetsBack(self._source, self._store, place.worlds)
+        self._together: Optional[Together] = None
+        """Made for the first set: most jobs have none."""
         self._is_unsettled = False
         self._looked_at: Dict[str, State] = {}
         self._inodes: Dict[str, int] = {}
@@ -62,7 +60,7 @@ class Versions:
     @property
     def is_unsettled(self) -> bool:
         """Whether something is being written that is to be looked at again soon."""
-        return self._is_unsettled or self._together.is_unsettled
+        return self._is_unsettled or (self._together is not None and self._together.is_unsettled)
 
     @property
     def kept_s(self) -> float:
@@ -72,16 +70,13 @@ class Versions:
     def keep(self, still_s: float = STILL_S) -> List[str]:
         """Keep what is complete, is no longer written to and is not yet kept; the new versions. `still_s`: for how
         long a file that somebody has open to write must not have changed."""
-        self._is_unsettled = self._together.is_unsettled = False
+        self._is_unsettled = False
+        if self._together is not None:
+            self._together.is_unsettled = False
         self._patience.kept_s = 0.0
         made: List[str] = []
         trouble: Optional[OSError] = None
-        names = (
-            os.path.relpath(path, self._place.source) for path in search.files(self._place.source)
-        )
-        alone, sets = rank_sets.split(names, self._place.worlds)
-        looks = [partial(self._look, name) for name in alone]
-        for look in [*looks, *(partial(self._together.look, one) for one in sets)]:
+        for look in self._looks():
             try:
                 made += look(still_s)
             except OSError as error:
@@ -90,6 +85,22 @@ class Versions:
         if trouble is not None:
             raise trouble
         return made
+
+    def _looks(self) -> List[Callable[[float], List[str]]]:
+        """One look for each file that stands alone, and for each set of files."""
+        source = self._place.source
+        names = [os.path.relpath(path, source) for path in search.files(source)]
+        if not names:
+            return []
+        alone, sets = rank_sets.split(names, self._place.worlds)
+        looks = [partial(self._look, name) for name in alone]
+        if not sets:
+            return looks
+        if self._together is None:
+            self._together = Together(
+                self._source, self._store, self._patience, self._place.since, self._place.worlds
+            )
+        return [*looks, *(partial(self._together.look, one) for one in sets)]
 
     def _look(self, name: str, still_s: float) -> List[str]:
         path = os.path.join(self._place.source, name)
@@ -113,16 +124,17 @@ class Versions:
         """Put the newest version of each file that is torn, or that is missing while nothing newer is there,
         in its place, and of files that were saved together all; what was put. Only while no rank writes."""
         self._store.remove_leftovers()
-        self._together.begin()
+        if self._together is not None:
+            self._together.begin()
+        sets_back = SetsBack(self._source, self._store, self._place.worlds)
         until = search.soon() if until is None else until
         there = [os.path.relpath(path, self._place.source) for path in self._there()]
-        broken, none = self._sets_back.wanted(there, until)
+        broken, none = sets_back.wanted(there, until)
         torn, missing = self._wanted(there, until)
         # Last, since it may take all the time there is; what is torn needs no look at all the others.
         newest = self._is_newest(until) if none or missing else None
-        self.sets_back = self._put_sets(
-            broken + [one for one in none if newest and newest(one.paths)]
-        )
+        wanted = broken + [one for one in none if newest and newest(one.paths)]
+        self.sets_back = [back for back in map(sets_back.put, wanted) if back is not None]
         put = [os.path.join(self._place.source, n) for back in self.sets_back for n in back.names]
         for name, version in torn + [one for one in missing if newest and newest([one[1]])]:
             try:
@@ -140,10 +152,6 @@ class Versions:
     def _there(self) -> Iterable[str]:
         # Nothing can be put back without a version: then nobody waits for a look at a large folder.
         return search.files(self._place.source) if copies.listed(self._root) else ()
-
-    def _put_sets(self, wanted: List[Wanted]) -> List[Back]:
-        found = (self._sets_back.put(one) for one in wanted)
-        return [back for back in found if back is not None]
 
     def _put(self, name: str, version: str) -> None:
         os.makedirs(self._source, exist_ok=True)
