@@ -36,6 +36,23 @@ def test_a_new_scalar_shows_on_an_open_page_with_what_is_wrong(
     expect(charts).to_have_count(3)
 
 
+def test_no_tick_lies_between_two_steps(running: Running, page: Page) -> None:
+    job = running.running_job()
+    running.log_path(job.id).write_text("step 0 loss 9\nstep 1 loss 5\nstep 2 loss 3\n")
+    page.add_init_script(
+        """window.drawn = [];
+        const fill = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (words, ...place) {
+          window.drawn.push(words);
+          fill.call(this, words, ...place);
+        };"""
+    )
+    page.goto(f"{running.url}/jobs/{job.id}")
+    expect(page.locator("#metrics .chart")).to_have_count(1)
+    page.wait_for_function("window.drawn.length > 3")
+    assert not [words for words in page.evaluate("window.drawn") if "." in words]
+
+
 @pytest.mark.parametrize(("language", "over"), [("en", "Over"), ("zh", "横轴")])
 def test_jobs_are_compared_over_their_parameters(
     running: Running, page: Page, language: str, over: str

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.server.conftest import Running
+from tests.waiting import wait_for
 
 from jumar.server.api.plain import plain
 from jumar.server.web import i18n, times
 from jumar.spec import staging
+from jumar.spec.causes import Cause
 from jumar.spec.states import AttemptState
 
 WEB = Path(i18n.__file__).parent
@@ -177,6 +179,21 @@ def test_a_failed_job_says_why_with_its_last_lines(running: Running) -> None:
     assert ">Boom" in page
     assert f'action="/jobs/{job.id}/rerun"' in page
     assert f'action="/jobs/{job.id}/stop"' not in page
+
+
+def test_an_attempt_that_saved_and_left_is_not_told_to_be_timed_out(running: Running) -> None:
+    job = running.running_job(time_limit=3600, segments=2)
+    running.engine.finish(
+        job.id, AttemptState.TIMED_OUT, exit_code=75, cause=Cause.RUN_AGAIN, advanced=True
+    )
+    running.hint(job.id)
+    wait_for(lambda: len(running.site.service.get(job.id).attempts) == 2)
+    english, chinese = (
+        running.ask("GET", f"/jobs/{job.id}?lang={one}").text for one in ("en", "zh")
+    )
+    assert '<i aria-hidden="true"></i>Ended before its limit</span>' in english
+    assert " · segment 1" in english
+    assert '<i aria-hidden="true"></i>提前结束</span>' in chinese
 
 
 def test_a_queued_job_says_why_it_waits_in_both_languages(running: Running) -> None:

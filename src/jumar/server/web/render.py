@@ -34,6 +34,7 @@ from jumar.why.knowledge import texts
 from jumar.words.reasons import (
     catalogue,
     drain_why,
+    ended_name,
     reason,
     recovery_sentence,
     state_name,
@@ -76,6 +77,7 @@ def render(
             alert_words=catalogue(t.language)["alert"],
             waiting_sentence=partial(waiting_sentence, language=t.language),
             state_name=partial(_state_name, language=t.language),
+            ended_name=partial(_ended_name, language=t.language),
             field_name=partial(_field_name, language=t.language),
             spec_value=partial(value_name, language=t.language),
             spoken=partial(spoken, language=t.language),
@@ -102,6 +104,10 @@ def coded(text: str) -> Markup:
 def _state_name(state: str, language: str) -> str:
     """As a label of its own: `Timed out`."""
     return state_name(state, language).capitalize()
+
+
+def _ended_name(state: str, cause: str | None, language: str) -> str:
+    return ended_name(state, cause, language).capitalize()
 
 
 def _field_name(name: str, language: str) -> str:

@@ -6,6 +6,9 @@ const Charts = (() => {
   const MOST_POINTS = 800;
   const HEIGHT = 180;
   const COLOURS = ["#0f8a7f", "#d9822b", "#5b6ee1", "#c2437a", "#7a8c1d", "#8a56c9", "#3a9bd1", "#b0532f"];
+  // Between two steps there is none: no tick at 0.5.
+  const WHOLE = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+  const isWhole = (curve) => curve.x.every(Number.isInteger);
   const style = () => getComputedStyle(document.documentElement);
   const colour = (name) => style().getPropertyValue(name).trim();
 
@@ -45,7 +48,7 @@ const Charts = (() => {
 
   function options(width, curves, { log = false, time = false } = {}, onCursor) {
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), size: 4 }, font: "11px system-ui" };
-    const across = { ...axis, size: 28 };
+    const across = { ...axis, size: 28, incrs: time || !curves.every(isWhole) ? undefined : WHOLE };
     return {
       width,
       height: HEIGHT,
