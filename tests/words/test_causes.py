@@ -118,7 +118,7 @@ def test_the_sentence_names_who_it_is_about(values: dict[str, str | int], said: 
 
 def test_a_chinese_sentence_has_a_space_between_a_rank_and_the_words() -> None:
     values = {"code": 3, "rank": 1}
-    assert cause_sentence(Cause.EXIT_CODE, values, "zh") == "进程 1 以退出码 3 退出"
+    assert cause_sentence(Cause.EXIT_CODE, values, "zh") == "rank 1 以退出码 3 退出"
 
 
 def summary(**fields: object) -> JobSummary:

@@ -94,7 +94,7 @@ def _tell(pace: Pace, segments: int | None, ends_at: float | None, *, is_cut: bo
         segments=segments,
     )
     say(needs)
-    ends = local("started now, it would end {clock}", clock=clock(ends_at))
+    ends = local("started now, it would end at {clock}", clock=clock(ends_at))
     say(local("{label}: {text}", label=ends, text=f"jumar run --segments {segments} …"))
 
 

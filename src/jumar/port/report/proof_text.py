@@ -184,7 +184,7 @@ def _tests_headline(tests: TestCounts) -> Words:
 def _difference(title: Words, found: Difference) -> Words:
     where = f" ({found.where})" if found.where else ""
     rank_en = f", process {found.rank}" if found.rank else ""
-    rank_zh = f"，进程 {found.rank}" if found.rank else ""
+    rank_zh = f"，rank {found.rank}" if found.rank else ""
     return Words(
         f"{title.en}: {found.what}{rank_en}{where}: {found.original} became {found.ported}.",
         f"{title.zh}：{found.what}{rank_zh}{where}：{found.original} 变为 {found.ported}。",
