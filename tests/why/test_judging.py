@@ -252,7 +252,7 @@ def test_the_command(tmp_path: Path) -> None:
     told = run(str(tmp_path), language="zh_CN.UTF-8")
     assert told.returncode == 0
     assert "某层需要 4 个特征，实际收到 3 个" in told.stdout
-    assert "/u/train.py:5" in told.stdout
+    assert "  rank 3，/u/train.py:5\n" in told.stdout
     kernel = "Out of memory: Killed process 77 (python3) total-vm:9kB"
     assert run("-", stdin=f"[  12.5] {kernel}\n").stdout.startswith("memory: ")
     missing = run(str(tmp_path / "none.log"))

@@ -75,7 +75,7 @@ def _print(verdict: Verdict) -> None:
     if verdict.place is not None:
         where.append(readable_line(verdict.place))
     if where:
-        say(f"  {', '.join(where)}")
+        say(f"  {phrase(spoken, 'told', 'comma').join(where)}")
     for one in verdict.evidence:
         say(f"  {_line(one)}")
     label = "look next" if verdict.kind in LOOK_NEXT else "remedy"
