@@ -81,7 +81,7 @@ def test_show_says_when_a_job_with_a_short_limit_is_asked_to_save(jumar: Jumar) 
     ended(jumar, job)
     shown = jumar("show", job).stdout
     assert "30s; at its time limit it is asked 20 s before" in shown
-    assert "1: ended before its limit" in shown
+    assert "1: ended early" in shown
     assert "one segment only" in shown
 
 

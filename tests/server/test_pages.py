@@ -191,7 +191,7 @@ def test_an_attempt_that_saved_and_left_is_not_told_to_be_timed_out(running: Run
     english, chinese = (
         running.ask("GET", f"/jobs/{job.id}?lang={one}").text for one in ("en", "zh")
     )
-    assert '<i aria-hidden="true"></i>Ended before its limit</span>' in english
+    assert '<i aria-hidden="true"></i>Ended early</span>' in english
     assert " · segment 1" in english
     assert '<i aria-hidden="true"></i>提前结束</span>' in chinese
 

@@ -224,7 +224,7 @@ def test_the_reference_in_chinese_has_the_sentences_of_the_catalogue() -> None:
 
 def test_who_asks_for_a_segment_that_is_not_there_reached_no_limit() -> None:
     again = Cause.RUN_AGAIN
-    assert ended_name(AttemptState.TIMED_OUT, again, "en") == "ended before its limit"
+    assert ended_name(AttemptState.TIMED_OUT, again, "en") == "ended early"
     assert ended_name(AttemptState.TIMED_OUT, Cause.TIME_LIMIT, "en") == "timed out"
     assert "one segment only" in str(cause_sentence(Cause.SEGMENTS_USED, {"segments": 1}, "en"))
     assert "number 2" in str(cause_sentence(Cause.SEGMENTS_USED, {"segments": 2}, "en"))

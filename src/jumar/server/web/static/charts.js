@@ -63,7 +63,7 @@ const Charts = (() => {
           stroke: shade(curve, index),
           width: 1.5,
           spanGaps: true,
-          points: { show: curve.x.length < 40 },
+          points: { show: curve.x.length < 40, fill: colour("--surface") },
         })),
       ],
     };
