@@ -63,6 +63,26 @@ def test_the_clock_asks_too(tmp_path: Path) -> None:
     assert ended(process) == (75, "leaves after 0\n")
 
 
+@pytest.mark.parametrize(("now", "is_asked"), [(1000.9, False), (1001.0, True)])
+def test_the_clock_asks_after_whoever_knows_the_deadline_exactly(
+    now: float, is_asked: bool
+) -> None:
+    script = f"import time; time.time = lambda: {now}; from jumar_start.stopping import Stopping"
+    said = subprocess.run(
+        [sys.executable, "-c", f"{script}; print(Stopping().asked())"],
+        env={
+            **first_on_path(os.environ, START_PATH),
+            "JUMAR_DEADLINE": "1030",
+            "JUMAR_GRACE_S": "30",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert said.stdout == f"{is_asked}\n"
+
+
 def test_ranks_that_each_save_a_part_stop_at_the_same_step(whole: str, tmp_path: Path) -> None:
     def both(*words: str) -> list[tuple[int, str]]:
         ranks = [

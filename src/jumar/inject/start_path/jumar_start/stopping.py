@@ -9,6 +9,10 @@ from typing import Any, Callable, List, Mapping, Union
 AGAIN = 75
 """The exit code that means: saved, run me again."""
 
+_ROUNDED_S = 1.0
+"""The deadline is told in whole seconds. Who asks knows it exactly: SIGTERM is to be first, so that an attempt that
+ends now has reached its limit, and did not leave by itself."""
+
 _Handler = Union[Callable[[int, Any], Any], int, None]
 
 
@@ -67,6 +71,7 @@ class Stopping:
 def _ask_at(environ: Mapping[str, str]) -> float:
     try:
         deadline = float(environ["JUMAR_DEADLINE"])
-        return deadline - float(environ.get("JUMAR_GRACE_S") or 0)
+        grace_s = float(environ.get("JUMAR_GRACE_S") or 0)
+        return deadline - grace_s + min(_ROUNDED_S, grace_s)
     except (KeyError, ValueError):
         return float("inf")
