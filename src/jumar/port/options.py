@@ -4,7 +4,7 @@ The project has its own in `jumar-port.toml`, or in `[tool.jumar.port]` of pypro
 `exclude` are lists; `[[rule]]` tables are the project's own rules."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -52,16 +52,15 @@ class Options:
     """The script to adapt to many cards, relative to the source; empty for none."""
     modelarts: bool = False
     xihe: bool = False
+    npu_only: bool = field(init=False, repr=False, compare=False)
+    """Whether the output needs to run on NPUs only."""
+    has_accelerator: bool = field(init=False, repr=False, compare=False)
+    """Whether the target's torch has a usable `torch.accelerator`."""
 
-    @property
-    def npu_only(self) -> bool:
-        """Whether the output needs to run on NPUs only."""
-        return self.mode is Mode.NPU_ONLY
-
-    @property
-    def has_accelerator(self) -> bool:
-        """Whether the target's torch has a usable `torch.accelerator`."""
-        return self.torch >= OLDEST_ACCELERATOR
+    def __post_init__(self) -> None:
+        # Once: the rules ask at each node that they may change.
+        object.__setattr__(self, "npu_only", self.mode is Mode.NPU_ONLY)
+        object.__setattr__(self, "has_accelerator", self.torch >= OLDEST_ACCELERATOR)
 
     def as_words(self) -> tuple[str, ...]:
         """The options of the command line that mean these choices."""
