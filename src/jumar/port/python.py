@@ -1,6 +1,7 @@
 """Port one Python text: parse, resolve, ask each rule, apply what they propose."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
@@ -64,7 +65,7 @@ _ABOUT_KERNELS = frozenset({"JP116", "JP702", "JP703", "JP704", "JP801", "JP802"
 _REPLACING = frozenset({"JP303", "JP631"})
 """Rules that replace the imports of CUDA-only packages."""
 _FEATURE = "JP632"
-_WORD = lazy_pattern(r"\w+")
+_WORD = re.compile(r"\w+")
 _ALWAYS = frozenset(
     {ast.Call, ast.Attribute, ast.Name, ast.ImportFrom, ast.Import, ast.If, ast.IfExp, ast.Assert}
     | {ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef}

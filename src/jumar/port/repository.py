@@ -68,7 +68,7 @@ _PIN = lazy_pattern(
     re.MULTILINE,
 )
 _IMAGE = lazy_pattern(r"\bpytorch/pytorch:(?P<version>\d+\.\d+(?:\.\d+)?)")
-_MANIFESTS = lazy_pattern(r"(?:pyproject[\w.-]*\.toml|setup\.(?:cfg|py))$")
+_MANIFESTS = re.compile(r"(?:pyproject[\w.-]*\.toml|setup\.(?:cfg|py))$")
 _BUILDS = ".github/workflows/"
 _OLDEST_PLUGIN = (1, 8)
 

@@ -30,9 +30,9 @@ _ABOUT_ONE_API = lazy_pattern(r"JP(?:8\d\d|2\d\d)")
 """Rules whose findings share their advice but are each about the API that they name."""
 _SEVERITIES = (Severity.WORK, Severity.LIMIT, Severity.INFO)
 _EFFORTS = (Effort.REWRITE, Effort.HOURS, Effort.MINUTES, Effort.NONE)
-_TRAINS = lazy_pattern(rb"\.backward\(|\bTrainer\(|\.fit\(")
-_BY_NAME = lazy_pattern(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
-_TEST = lazy_pattern(r"(^|/)(tests?/|test_|conftest)")
+_TRAINS = re.compile(rb"\.backward\(|\bTrainer\(|\.fit\(")
+_BY_NAME = re.compile(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
+_TEST = re.compile(r"(^|/)(tests?/|test_|conftest)")
 _FROM_ITS_FOLDER = lazy_pattern(rb"sys\.path\.(?:append|insert)\([^)\n]*[\"']\.\.[/\"']")
 """A script that finds its packages by a path relative to the current folder."""
 _MOST_READ = 40
