@@ -3,6 +3,7 @@
 The project has its own in `jumar-port.toml`, or in `[tool.jumar.port]` of pyproject: `select`, `ignore`,
 `exclude` are lists; `[[rule]]` tables are the project's own rules."""
 
+import os
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -121,10 +122,11 @@ class ProjectSettings(NamedTuple):
 def project_settings(root: Path) -> ProjectSettings:
     """Read the project file of a repository, if it has one."""
     path = root / FILE_NAME
-    if path.is_file():
+    # A folder that cannot be entered has none, and is told about when it is read.
+    if os.path.isfile(path):
         return _settings(_read(path), path)
     path = root / "pyproject.toml"
-    if path.is_file() and _speaks_of_ports(path):
+    if os.path.isfile(path) and _speaks_of_ports(path):
         try:
             table = _read(path).get("tool", {}).get("jumar", {}).get("port", {})
         except (BadInput, AttributeError):

@@ -220,9 +220,9 @@ _LIST = ".gitmodules"
 _SUBMODULE_PATH = lazy_pattern(r"^\s*path\s*=\s*(?P<path>\S.*?)/?\s*$")
 
 
-def missing_submodules(root: Path, paths: Iterable[str], options: Options) -> list[FileResult]:
+def missing_submodules(root: Path, files: Iterable[Found], options: Options) -> list[FileResult]:
     """Findings about the submodules of a repository."""
-    paths = list(paths)
+    paths = [found.path for found in files]
     if _LIST not in paths or not options.wants(SUBMODULE):
         return []
     try:

@@ -46,10 +46,15 @@ class TreeResult(NamedTuple):
 
 
 def port_tree(
-    root: Path, options: Options, *, progress: Progress | None = None, workers: int | None = None
+    root: Path,
+    options: Options,
+    *,
+    files: list[Found] | None = None,
+    progress: Progress | None = None,
+    workers: int | None = None,
 ) -> TreeResult:
-    """Port every file below a folder, in memory."""
-    files = scan(root, options.exclude)
+    """Port every file below a folder, in memory; `files` are those, if they were looked for already."""
+    files = scan(root, options.exclude) if files is None else files
     project = Project(root, [f.path for f in files if f.kind is FileKind.PYTHON])
     project.look_around()
     project.pins = repository.newest_allowed(root, files)
@@ -62,7 +67,7 @@ def port_tree(
     else:
         results = _in_processes(root, work, options, project, tell, count)
     results = repository.tell_of_old_torch(root, files, repository.relieve(results), options)
-    results += repository.missing_submodules(root, (f.path for f in files), options)
+    results += repository.missing_submodules(root, files, options)
     return TreeResult(root, options, tuple(files), tuple(sorted(results, key=lambda r: r.path)))
 
 
