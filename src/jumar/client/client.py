@@ -66,15 +66,17 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | config.Address | None = None,
         token: str | None = None,
         *,
         patience_s: float = CALL_PATIENCE_S,
         trust: str | None = None,
     ) -> None:
-        """`patience_s`: how long a call keeps trying a server that does not answer. `trust`: a
-        certificate in PEM form, or a file of them, in place of what is stored or set."""
-        address = config.required(load(), url, token)
+        """`url`: or all that `config.find` knows of a server. `patience_s`: how long a call keeps trying a
+        server that does not answer. `trust`: a certificate in PEM form, or a file of them, in place of what
+        is stored or set."""
+        known = isinstance(url, config.Address)
+        address = url if known else config.required(load(), url, token)
         trust = address.trust if trust is None else trust
         self._connection = Connection(
             address.url, address.token, patience_s=patience_s, trust=trust
