@@ -31,11 +31,6 @@ class TreeResult(NamedTuple):
     results: tuple[FileResult, ...]
     """Only files with changes or findings; the others stay as they are."""
 
-    @property
-    def python_files(self) -> int:
-        """How many Python files there are."""
-        return sum(found.kind is FileKind.PYTHON for found in self.files)
-
     def added_files(self) -> list[tuple[str, bytes]]:
         """Files that the port adds: helper modules where they are imported, launch scripts."""
         added = {path: data for r in self.results for path, data in r.extra}
