@@ -156,7 +156,7 @@ class Request(NamedTuple):
     @property
     def card_facts(self) -> List[CardFacts]:
         """One record for each card, in ascending order."""
-        return facts_of(sorted(self.cards), self.facts) if self.cards else []
+        return facts_of(sorted(self.cards), self.facts)
 
 
 def read_job(directory: JobDir) -> Job:
