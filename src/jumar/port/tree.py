@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -22,7 +24,8 @@ _CHUNK_BYTES = 100_000
 Progress = Callable[[int, int], None]
 
 
-class TreeResult(NamedTuple):
+@dataclass(frozen=True)
+class TreeResult:
     """The result for a repository."""
 
     root: Path
@@ -31,6 +34,7 @@ class TreeResult(NamedTuple):
     results: tuple[FileResult, ...]
     """Only files with changes or findings; the others stay as they are."""
 
+    @cached_property
     def added_files(self) -> list[tuple[str, bytes]]:
         """Files that the port adds: helper modules where they are imported, launch scripts."""
         added = {path: data for r in self.results for path, data in r.extra}

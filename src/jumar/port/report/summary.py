@@ -237,7 +237,7 @@ def make(
         result.options,
         len(result.files),
         result.results,
-        tuple(result.added_files()),
+        tuple(result.added_files),
         tuple(_inventory(result)),
         seconds,
         evidence.proof,
