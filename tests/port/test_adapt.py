@@ -51,7 +51,7 @@ def port(tmp_path: Path, text: str, **choices: str | bool) -> tuple[Path, list[s
     options = Options(mode=Mode.NPU_ONLY, **choices)  # pyright: ignore[reportArgumentType]
     outcome = port_repository(source, options, target=Target(tmp_path / "out"))
     assert outcome.report is not None
-    return tmp_path / "out", [f.code for _, f in outcome.report.findings()]
+    return tmp_path / "out", [f.code for _, f in outcome.report.findings]
 
 
 def test_single_card_to_many_makes_each_edit_in_its_place(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_script_that_is_not_plain_is_left_with_the_reason(
     options = Options(mode=Mode.NPU_ONLY, distributed="train.py")
     outcome = port_repository(source, options, target=Target(tmp_path / "out"))
     assert outcome.report is not None
-    (found,) = [f for _, f in outcome.report.findings() if f.code == "JP901"]
+    (found,) = [f for _, f in outcome.report.findings if f.code == "JP901"]
     assert reason in found.why.en
     assert "DistributedSampler" not in (tmp_path / "out/train.py").read_text()
 

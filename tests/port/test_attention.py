@@ -176,7 +176,7 @@ def test_a_script_of_flash_attn_and_apex_trains_alike_on_npus(tmp_path: Path) ->
     (tmp_path / "src/train.py").write_text(MODEL)
     outcome = port_repository(tmp_path / "src", Options(), target=Target(tmp_path / "out"))
     assert outcome.report is not None
-    assert [f.code for _, f in outcome.report.findings()] == []
+    assert [f.code for _, f in outcome.report.findings] == []
     plain_environment = {k: v for k, v in os.environ.items() if not k.startswith("JUMAR_SIM_")}
     printed = [
         subprocess.run(

@@ -19,7 +19,7 @@ CODE = "import torch\nx.cuda()\n"
 def port(source: Path, target: Path) -> list[tuple[str, str, str]]:
     outcome = port_repository(source, Options(mode=Mode.NPU_ONLY), target=Target(target))
     assert outcome.report is not None
-    return [(r, f.code, f.why.en) for r, f in outcome.report.findings()]
+    return [(r, f.code, f.why.en) for r, f in outcome.report.findings]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

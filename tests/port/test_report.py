@@ -39,7 +39,7 @@ def report(tmp_path: Path) -> Report:
 def test_the_verdict_counts_the_places_that_need_work(report: Report) -> None:
     assert report.verdict.en == "needs work: 2 places"
     only = tuple(r._replace(findings=()) for r in report.results)
-    assert report._replace(results=only).verdict.code == "ported"
+    assert replace(report, results=only).verdict.code == "ported"
 
 
 class _Balance(HTMLParser):
@@ -120,7 +120,7 @@ def test_the_log_is_cut_at_one_megabyte_and_ten_files(report: Report) -> None:
     many = FileResult("p" * 200, changes=(change,) * 60_000)
     logs = {
         n: t
-        for n, t in vendor.files(report._replace(results=(many,)))
+        for n, t in vendor.files(replace(report, results=(many,)))
         if n.startswith(vendor.LOG_NAME)
     }
     assert len(logs) == vendor.LOG_FILES
@@ -130,7 +130,7 @@ def test_the_log_is_cut_at_one_megabyte_and_ten_files(report: Report) -> None:
 
 def test_every_code_that_can_be_reported_has_a_title(report: Report) -> None:
     known = titles()
-    assert all(f.code in known for _, f in report.findings())
+    assert all(f.code in known for _, f in report.findings)
     assert all(words.en and words.zh for words in known.values())
 
 
@@ -153,9 +153,9 @@ def test_a_failed_proof_is_followed_by_the_command_that_repeats_it(report: Repor
     failed = Certificate(
         Verdict.ORIGINAL_FAILED, "CPU", "simulated NPU", command, 1e-5, 0, 0, 0, (), 0.0, False
     )
-    again = report._replace(results=(), again=("jumar", "port", "src", "-o", "out"), proof=failed)
+    again = replace(report, results=(), again=("jumar", "port", "src", "-o", "out"), proof=failed)
     assert again.how_to_prove == "jumar port src -o out --prove -- python train.py"
-    proven = again._replace(proof=replace(failed, verdict=Verdict.PROVEN))
+    proven = replace(again, proof=replace(failed, verdict=Verdict.PROVEN))
     assert proven.how_to_prove == ""
 
 

@@ -110,7 +110,7 @@ def test_a_file_that_does_not_parse_is_copied_and_reported(tmp_path: Path, conte
     outcome = write(source, tmp_path / "out")
     assert (tmp_path / "out/a.py").read_text() == content
     assert outcome.report is not None
-    assert [f.code for p, f in outcome.report.findings() if p == "a.py"] == ["JP001"]
+    assert [f.code for p, f in outcome.report.findings if p == "a.py"] == ["JP001"]
     assert outcome.changed_files == 1
 
 
@@ -225,7 +225,7 @@ def test_a_generated_file_of_50_mb_is_copied_and_reported(tmp_path: Path) -> Non
     source = make(tmp_path / "src", big_py=b"import torch\n" + b"x = 1234567890\n" * 3_400_000)
     outcome = write(source, tmp_path / "out")
     assert outcome.report is not None
-    assert [f.code for _, f in outcome.report.findings()] == ["JP006"]
+    assert [f.code for _, f in outcome.report.findings] == ["JP006"]
     assert (tmp_path / "out/big.py").stat().st_size == (source / "big.py").stat().st_size
 
 
@@ -244,7 +244,7 @@ def test_bytes_that_are_no_text_are_copied_and_reported(tmp_path: Path) -> None:
     outcome = write(source, tmp_path / "out")
     assert (tmp_path / "out/a.py").read_bytes() == (source / "a.py").read_bytes()
     assert outcome.report is not None
-    assert [f.code for _, f in outcome.report.findings()] == ["JP005"]
+    assert [f.code for _, f in outcome.report.findings] == ["JP005"]
 
 
 def test_bad_places_get_a_clear_word_and_nothing_is_written(tmp_path: Path) -> None:

@@ -231,7 +231,12 @@ def serving(
     notices = Notices(
         Webhooks(home), Sender(gather_s=0.0, pause_s=0.0), lambda: {"root"}, listener.url
     )
-    service = JobService(database=database, engine=engine, home=home, on_news=notices.job_news)
+    service = JobService(
+        database=database,
+        engine=engine,
+        home=home,
+        on_news=lambda job: notices.job_news(job.summary()),
+    )
     notices.sender.start()
     service.start()
     hub = Hub(database, home)

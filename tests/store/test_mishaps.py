@@ -295,7 +295,7 @@ def test_many_who_wait_for_one_server_say_it_once(
     now = [0.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=list[float]().append)
     monkeypatch.setattr("jumar.inject.moxing_path.jumar_s3.retry.time", clock)
-    monkeypatch.setattr("jumar.store.errors._retry", Retry(trouble_of, logging.getLogger()))
+    patiently = Retry(trouble_of, logging.getLogger())
     asked = set[int]()
 
     def ask(number: int) -> None:
@@ -346,7 +346,7 @@ def test_a_store_that_stays_away_is_told_once(
 
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr("jumar.inject.moxing_path.jumar_s3.retry.time", clock)
-    monkeypatch.setattr("jumar.store.errors._retry", Retry(trouble_of, logging.getLogger()))
+    patiently = Retry(trouble_of, logging.getLogger())
 
     def ask(until_s: float) -> None:
         if now[0] < until_s:

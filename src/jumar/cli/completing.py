@@ -53,7 +53,7 @@ def _offered(typed: str, ask: Callable[[Client], Iterator[CompletionItem]]) -> l
         address = find(load())
         if address is None:
             return []
-        with Client(address.url, address.token, patience_s=_PATIENCE_S) as client:
+        with Client(address, patience_s=_PATIENCE_S) as client:
             found = {item.value: item for item in ask(client) if item.value.startswith(typed)}
     except JumarError:
         # A shell has no place for what went wrong.

@@ -81,11 +81,11 @@ def _connect(
     engine: str | None,
 ) -> Connected:
     if address is not None and not address.embedded:
-        return _configured(Client(address.url, address.token))
+        return _configured(Client(address))
     # Without a live process, whatever listens at the old address is something else.
     process = None if address is None else server_process(settings.home)
     if address is not None and process is not None:
-        client = Client(address.url, address.token, patience_s=_RESTART_S)
+        client = Client(address, patience_s=_RESTART_S)
         with suppress(ServerUnreachable):
             client.reach()
             return Connected(client, on_this_machine=True, usual_engine=process.engine)
@@ -138,7 +138,7 @@ def _started(settings: Settings) -> Client:
         info = start_detached(settings)
         note(f"started the server of {settings.home} at {info.url} (stop it: jumar down)")
     address = required(settings)
-    return Client(address.url, address.token, patience_s=_RESTART_S)
+    return Client(address, patience_s=_RESTART_S)
 
 
 def _configured(client: Client) -> Connected:

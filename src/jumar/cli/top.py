@@ -71,7 +71,7 @@ def _uses(*, warn: bool) -> "tuple[Sequence[CardUse] | None, bool]":
     if address is None or (address.embedded and server_process(settings.home) is None):
         return None, True
     try:
-        with Client(address.url, address.token) as client:
+        with Client(address) as client:
             return client.cards(), address.embedded or urlsplit(address.url).hostname in _LOOPBACK
     except (Unavailable, NotAllowed, NotSignedIn) as error:
         if warn:

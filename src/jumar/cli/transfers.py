@@ -51,7 +51,7 @@ def _site_credential() -> "Credential | None":
     address = find(settings)
     if address is None or address.url != f"unix://{settings.site_socket}":
         return None
-    with Client(address.url, address.token) as client:
+    with Client(address) as client:
         try:
             keys = client.s3_keys()
         except NotFound:

@@ -215,7 +215,7 @@ def own_login_url(settings: Settings) -> str:
     address = read_address(settings.home / EMBEDDED_FILE)
     if address is None:
         raise HomeUnusable(f"{settings.home / EMBEDDED_FILE} does not exist")
-    with Client(address.url, address.token) as client:
+    with Client(address) as client:
         return client.login_url()
 
 

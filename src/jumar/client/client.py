@@ -13,11 +13,11 @@ from jumar.client.beside import BesideCalls
 from jumar.client.connection import Call, Connection, decode, job_call, place_of
 from jumar.client.files import FileCalls
 from jumar.client.measuring import MeasuringCalls
-from jumar.client.older_server import unknown_to_an_older_server
+from jumar.client.older_server import blame_age
 from jumar.client.people import PeopleCalls
 from jumar.client.repos import RepoCalls
 from jumar.client.upkeep import UpkeepCalls
-from jumar.errors import NotFound, ServerUnreachable
+from jumar.errors import BadInput, NotFound, ServerUnreachable
 from jumar.settings import load
 from jumar.spec.records import (
     CardUse,
@@ -66,15 +66,17 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | config.Address | None = None,
         token: str | None = None,
         *,
         patience_s: float = CALL_PATIENCE_S,
         trust: str | None = None,
     ) -> None:
-        """`patience_s`: how long a call keeps trying a server that does not answer. `trust`: a
-        certificate in PEM form, or a file of them, in place of what is stored or set."""
-        address = config.required(load(), url, token)
+        """`url`: or all that `config.find` knows of a server. `patience_s`: how long a call keeps trying a
+        server that does not answer. `trust`: a certificate in PEM form, or a file of them, in place of what
+        is stored or set."""
+        known = isinstance(url, config.Address)
+        address = url if known else config.required(load(), url, token)
         trust = address.trust if trust is None else trust
         self._connection = Connection(
             address.url, address.token, patience_s=patience_s, trust=trust
@@ -131,8 +133,7 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
             headers=headers,
             repeatable=True,
         )
-        with unknown_to_an_older_server(values):
-            return decode(JobRecord, self._json(call))
+        return decode(JobRecord, self._answer_to_spec(call, values))
 
     def plan(
         self,
@@ -149,8 +150,14 @@ class Client(PeopleCalls, FileCalls, BesideCalls, RepoCalls, UpkeepCalls, Measur
         call = Call(
             method="POST", path="/plans", query=_where(engine), body=values, repeatable=True
         )
-        with unknown_to_an_older_server(values):
-            return decode(Plan, self._json(call))
+        return decode(Plan, self._answer_to_spec(call, values))
+
+    def _answer_to_spec(self, call: Call, values: Mapping[str, Any]) -> Any:
+        try:
+            return self._json(call)
+        except BadInput as error:
+            blame_age(error, values)
+            raise
 
     def get(self, job: str) -> JobRecord:
         """One job, by id, by the start of its id, or by name (the newest of your own of that name);

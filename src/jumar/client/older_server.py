@@ -1,8 +1,7 @@
 """A server that is older than its client does not know all fields of a job."""
 
 import re
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from jumar.errors import BadInput
@@ -10,16 +9,11 @@ from jumar.errors import BadInput
 _UNKNOWN = re.compile(r"(?:\w+: )?(\w+): unknown field")
 
 
-@contextmanager
-def unknown_to_an_older_server(values: Mapping[str, Any]) -> Generator[None]:
+def blame_age(error: BadInput, values: Mapping[str, Any]) -> None:
     """Say of fields that the server refuses and this client knows that the server is older. By the words of the
     refusal, since that is all that servers of before tell."""
-    try:
-        yield
-    except BadInput as error:
-        newer = _newer(error.message, values)
-        if not newer:
-            raise
+    newer = _newer(error.message, values)
+    if newer:
         fields = ", ".join(newer)
         raise BadInput(
             f"{fields}: unknown to the server, which is older than this client",

@@ -35,7 +35,6 @@ from jumar.spec.causes import Values
 from jumar.spec.devices import CardRef, DeviceKind
 from jumar.spec.draining import Drain
 from jumar.spec.fields import ArchivedCode
-from jumar.spec.records import JobSummary
 from jumar.spec.states import JobState
 
 log = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ class Conductor:
         folder: Path,
         limits: Limits,
         draining: Path,
-        on_news: Callable[[JobSummary], None],
+        on_news: Callable[[JobRow], None],
         tick_s: float,
     ) -> None:
         self._database = database
@@ -252,7 +251,7 @@ class Conductor:
         rows = {job.row.id: job.row for job in active}
         if not rows:
             return
-        seen_now = self._deeds.observe(job.attempt for job in active)
+        seen_now = self._deeds.observe([job.attempt for job in active])
         news = [
             seen for seen in seen_now if seen.state.is_final or is_news(rows[seen.job_id], seen)
         ]
@@ -261,7 +260,7 @@ class Conductor:
 
     def _written(self, row: JobRow) -> None:
         self._deeds.forget(row)
-        self._on_news(row.summary())
+        self._on_news(row)
         if row.not_uploaded:
             log.warning("the results of job %s are not yet uploaded", row.id)
             self._results.watch([row])
@@ -325,7 +324,9 @@ class Conductor:
         return replace(decision, starts=[*decision.starts, *given])
 
     def _gives_real_cards(self, decision: Decision) -> bool:
-        return not REAL.isdisjoint(self.roster.kinds_of(start.job_id for start in decision.starts))
+        return not REAL.isdisjoint(
+            self.roster.kinds_of([start.job_id for start in decision.starts])
+        )
 
     def _make_room(self, preempted: Mapping[str, tuple[str, ...]], why: str = "") -> None:
         """Ask jobs to leave for those that cannot start otherwise, or for a drain with its `why`; written down

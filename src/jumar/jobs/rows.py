@@ -162,7 +162,7 @@ def because(cause: Cause | None, values: Values, reason: str | None = None) -> d
     return {
         "cause": cause,
         "cause_values": json.dumps(values, ensure_ascii=False) if values else None,
-        "reason": reason or cause_sentence(cause, values, "en"),
+        "reason": reason or (cause_sentence(cause, values, "en") if cause else None),
     }
 
 

@@ -66,7 +66,7 @@ class JobService:
         half_life_days: int = 7,
         keep_days: int = 0,
         sweep: SweepPlan | None = None,
-        on_news: Callable[[JobSummary], None] = lambda job: None,
+        on_news: Callable[[JobRow], None] = lambda job: None,
         on_warning: OnWarning = lambda process, card, ends_at: None,
         other_bytes: Callable[[str], int] = lambda user: 0,
         tick_s: float = TICK_S,

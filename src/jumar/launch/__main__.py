@@ -12,10 +12,7 @@ from jumar.launch import later
 
 
 def main(arguments: Optional[Sequence[str]] = None, *, from_shell: bool = False) -> int:
-    """Run one command line and give the exit code.
-
-    Scripts run with the Python of the active environment. Where there is none: `from_shell` with what the shell
-    would take, else with the one that runs this: whoever writes `python3.9 jumar-launch.pyz` has named it."""
+    """Run one command line and give the exit code; `from_shell`: as `jumar launch`."""
     open_closed_files()
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["--kept"]:
@@ -39,11 +36,8 @@ def main(arguments: Optional[Sequence[str]] = None, *, from_shell: bool = False)
     if _is_of_a_job(arguments):
         return _attempt(arguments)
     from jumar.launch.node.command_line import main as launch
-    from jumar.launch.ranks.environment import active_python, shell_python
 
-    if from_shell:
-        return launch(arguments, shell_python(os.environ))
-    return launch(arguments, active_python(os.environ) or sys.executable)
+    return launch(arguments, from_shell=from_shell)
 
 
 def _for_slurm(arguments: Sequence[str]) -> int:

@@ -137,8 +137,9 @@ class Verdict(NamedTuple):
     @property
     def is_consequence(self) -> bool:
         """Whether a rank only says that a peer did not answer, or is unlike it."""
-        says_so = lost_peer_sign(self.tail) is not None or accused_in(self.tail) is not None
-        return self.signal in _OF_A_PEER and says_so
+        if not self.tail or self.signal not in _OF_A_PEER:
+            return False
+        return lost_peer_sign(self.tail) is not None or accused_in(self.tail) is not None
 
     @property
     def is_fault(self) -> bool:

@@ -1,6 +1,7 @@
 """One Python file as rules see it: its text, its tree, and what its names refer to."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,7 +9,6 @@ from dataclasses import dataclass, field
 from jumar.port.homes import Home
 from jumar.port.names import Names, Scope
 from jumar.port.options import Options
-from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import Spelling
 from jumar.port.project import OWN, Project
 from jumar.port.records import ApiUse, Effort, Guard, Kind, Piece, Proposal, Remark, Severity, Words
@@ -19,7 +19,7 @@ _EXACT_IN_F_STRINGS = sys.version_info >= (3, 12)
 
 _READ_SETTINGS = frozenset({"mmcv", "mmengine"})
 """Packages that settings written in Python may import."""
-_TORCH = lazy_pattern(r"\btorch\.\w|\.cuda\(")
+_TORCH = re.compile(r"\btorch\.\w|\.cuda\(")
 _FUTURE = frozenset({"__future__"})
 
 

@@ -38,12 +38,12 @@ _CUDA_FLAG = lazy_pattern(
     r"cuda_?(?:graph|ext(?:ension)?s?(?:_|$)|kernels?(?:_|$)|ops?(?:_|$))", re.IGNORECASE
 )
 """Flags for graphs, and for what is compiled from CUDA's sources: `has_cuda_extension`."""
-_CUDA_TEXTS = lazy_pattern(
+_CUDA_TEXTS = re.compile(
     r".*\.cuh?|nvidia-smi|(?:CUDA|Tensorrt|NvTensorRTRTX)ExecutionProvider|\w+_(?:nvenc|cuvid)"
     r"|[\w.]*-gpu"
 )
 """Texts that name a source file, a program, a provider or a build for NVIDIA's."""
-_CHOSEN_FOR_CUDA = lazy_pattern(
+_CHOSEN_FOR_CUDA = re.compile(
     r"gesvd[aj]?|inductor|reduce-overhead|max-autotune|[\w/.-]*requirements[\w.-]*\.txt"
 )
 """Values that a check chooses for CUDA: a driver of cuSOLVER, a compiler, a list of requirements."""

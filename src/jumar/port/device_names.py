@@ -95,7 +95,7 @@ PLATFORMS = frozenset(
     {"rocm", "hip", "nvidia", "amd", "opencl", "vulkan", "metal", "triton", "tensorrt", "openvino"}
 )
 """What stands beside `cuda` where it names a platform or an implementation, not a device."""
-_REGISTERS = lazy_pattern(r"regist(?:er|ry)|custom_op$|^impl$", re.IGNORECASE)
+_REGISTERS = re.compile(r"regist(?:er|ry)|custom_op$|^impl$", re.IGNORECASE)
 _ENUM = lazy_pattern(r"(?:Enum|Flag)$")
 _CI_FOLDERS = frozenset({".github", ".ci", ".circleci", ".buildkite", ".gitlab"})
 

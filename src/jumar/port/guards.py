@@ -21,7 +21,7 @@ from jumar.port.records import Guard
 _DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _SAID_OF_CUDA = tuple(
-    lazy_pattern(said, re.IGNORECASE)
+    re.compile(said, re.IGNORECASE)
     for said in (
         r"\b(?P<what>int[48]|n?fp?[48]|float8|[48][- ]?bit|triton|cuda graphs?)\b.*\bcuda\b",
         r"\b(?P<what>tensorrt)\b.*\b(?:cuda|gpus?)\b",

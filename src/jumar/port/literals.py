@@ -5,18 +5,18 @@ with such a name, a torch function's device argument, a comparison with a device
 and names of implementations stay."""
 
 import ast
+import re
 from enum import Enum, auto
 from typing import NamedTuple
 
 from jumar.port import device_roles
 from jumar.port.context import PythonFile
-from jumar.port.patterns import lazy_pattern
 from jumar.port.prelude import ACCELERATOR, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal
 
-_PLAIN = lazy_pattern(r"cuda(?::\d+)?|gpu:\d+")
-_OPEN = lazy_pattern(r"cuda:(?:%[ds]|\{\w*(?::d)?\})?")
-_SPELLED = lazy_pattern(r"(?P<prefix>[fFrRuU]{0,2})(?P<quote>\"\"\"|'''|[\"'])(?P<word>cuda|gpu)")
+_PLAIN = re.compile(r"cuda(?::\d+)?|gpu:\d+")
+_OPEN = re.compile(r"cuda:(?:%[ds]|\{\w*(?::d)?\})?")
+_SPELLED = re.compile(r"(?P<prefix>[fFrRuU]{0,2})(?P<quote>\"\"\"|'''|[\"'])(?P<word>cuda|gpu)")
 
 
 class Form(Enum):

@@ -23,7 +23,7 @@ MAX_NOTEBOOK_BYTES = 64_000_000
 _LIMITS = {FileKind.CONFIG: MAX_TEXT_BYTES, FileKind.NOTEBOOK: MAX_NOTEBOOK_BYTES}
 _YAML = frozenset({".yml", ".yaml"})
 _PROJECT_FILE = lazy_pattern(r"pyproject[\w.-]*\.toml")
-_FOR_OTHER_SYSTEMS = lazy_pattern(
+_FOR_OTHER_SYSTEMS = re.compile(
     r"(?:env|requirement|conda)\w*?[_.-](?:mac(?:os)?|osx|darwin|win(?:dows)?)(?:[_.-]|$)",
     re.IGNORECASE,
 )

@@ -3,8 +3,9 @@
 The project has its own in `jumar-port.toml`, or in `[tool.jumar.port]` of pyproject: `select`, `ignore`,
 `exclude` are lists; `[[rule]]` tables are the project's own rules."""
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -52,16 +53,15 @@ class Options:
     """The script to adapt to many cards, relative to the source; empty for none."""
     modelarts: bool = False
     xihe: bool = False
+    npu_only: bool = field(init=False, repr=False, compare=False)
+    """Whether the output needs to run on NPUs only."""
+    has_accelerator: bool = field(init=False, repr=False, compare=False)
+    """Whether the target's torch has a usable `torch.accelerator`."""
 
-    @property
-    def npu_only(self) -> bool:
-        """Whether the output needs to run on NPUs only."""
-        return self.mode is Mode.NPU_ONLY
-
-    @property
-    def has_accelerator(self) -> bool:
-        """Whether the target's torch has a usable `torch.accelerator`."""
-        return self.torch >= OLDEST_ACCELERATOR
+    def __post_init__(self) -> None:
+        # Once: the rules ask at each node that they may change.
+        object.__setattr__(self, "npu_only", self.mode is Mode.NPU_ONLY)
+        object.__setattr__(self, "has_accelerator", self.torch >= OLDEST_ACCELERATOR)
 
     def as_words(self) -> tuple[str, ...]:
         """The options of the command line that mean these choices."""
@@ -122,10 +122,11 @@ class ProjectSettings(NamedTuple):
 def project_settings(root: Path) -> ProjectSettings:
     """Read the project file of a repository, if it has one."""
     path = root / FILE_NAME
-    if path.is_file():
+    # A folder that cannot be entered has none, and is told about when it is read.
+    if os.path.isfile(path):
         return _settings(_read(path), path)
     path = root / "pyproject.toml"
-    if path.is_file() and _speaks_of_ports(path):
+    if os.path.isfile(path) and _speaks_of_ports(path):
         try:
             table = _read(path).get("tool", {}).get("jumar", {}).get("port", {})
         except (BadInput, AttributeError):

@@ -21,7 +21,7 @@ from jumar.port.records import Effort, Severity, Words
 
 Version = tuple[int, ...]
 
-_RELEASE = lazy_pattern(r"v?(\d+(?:\.\d+)*)")
+_RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)")
 _CLAUSE = lazy_pattern(r"(?P<how>[=~<>!]==?|[<>^~=])\s*(?P<version>v?\d[\w.*+!-]*)")
 
 
@@ -165,7 +165,7 @@ PACKAGES = tuple(_packages(TABLE.read_text("utf-8")))
 
 
 NAMED_FOR_CUDA = "JP626"
-_NAMED_FOR_CUDA = lazy_pattern(r"_cuda(?:_|$)|^cuda(?:_(?:ext|lib|kernel|op)s?)?$")
+_NAMED_FOR_CUDA = re.compile(r"_cuda(?:_|$)|^cuda(?:_(?:ext|lib|kernel|op)s?)?$")
 _CUDA_SUFFIX = lazy_pattern(r"-cu(?:da)?\d+\w*$")
 
 

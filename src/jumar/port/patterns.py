@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
 There are some two hundred of them; a small repository needs few, and compiling all would take a tenth
-of its run."""
+of its run. Those that each port needs are compiled as they are."""
 
 import re
 from typing import Any, AnyStr, cast

@@ -3,6 +3,7 @@
 Modules are parsed only when a name is followed into them, and only their top level is read."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ _MAX_KEPT_BYTES = 4_000_000
 _LIGHTNING = lazy_pattern(
     rb"\b(?:import|from)[ \t]+(?:pytorch_)?lightning|[\"'](?:pytorch_)?lightning\."
 )
-_SET_ON_CUDA = lazy_pattern(
+_SET_ON_CUDA = re.compile(
     rb"\btorch\.cuda\.(\w+)[ \t]*=[^=]|\bsetattr\(\s*torch\.cuda\s*,\s*[\"'](\w+)"
 )
 _BACKEND = lazy_pattern(rb"(?:[\"'.]|--)([A-Za-z_-]*backend)\b(?!\(|[\"']\]\s*=[^=])")

@@ -1,6 +1,7 @@
 """Port one Python text: parse, resolve, ask each rule, apply what they propose."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
@@ -32,7 +33,7 @@ from jumar.port.records import (
     Remark,
     Severity,
 )
-from jumar.port.rules import RULES, own_rules
+from jumar.port.rules import RULES, own
 from jumar.port.rules.base import Rule
 from jumar.port.rules.jp600_packages import IMPORTED
 from jumar.port.source import (
@@ -64,7 +65,7 @@ _ABOUT_KERNELS = frozenset({"JP116", "JP702", "JP703", "JP704", "JP801", "JP802"
 _REPLACING = frozenset({"JP303", "JP631"})
 """Rules that replace the imports of CUDA-only packages."""
 _FEATURE = "JP632"
-_WORD = lazy_pattern(r"\w+")
+_WORD = re.compile(r"\w+")
 _ALWAYS = frozenset(
     {ast.Call, ast.Attribute, ast.Name, ast.ImportFrom, ast.Import, ast.If, ast.IfExp, ast.Assert}
     | {ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef}
@@ -148,7 +149,8 @@ def _rules_for(text: str, options: Options) -> tuple[Rule, ...]:
 @cache
 def _wanted_rules(options: Options) -> tuple[tuple[Rule, ...], tuple[tuple[str, str], ...]]:
     """The rules that a run uses, and their traces, each once and with its longest word."""
-    rules = tuple(rule for rule in (*RULES, *own_rules(options)) if options.wants(rule.code))
+    every = (*RULES, *map(own.rule, options.own_rules))
+    rules = tuple(rule for rule in every if options.wants(rule.code))
     traces = {trace for rule in rules for trace in rule.traces}
     return rules, tuple((t, max(_WORD.findall(t), key=len, default="")) for t in traces)
 

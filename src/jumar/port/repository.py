@@ -68,7 +68,7 @@ _PIN = lazy_pattern(
     re.MULTILINE,
 )
 _IMAGE = lazy_pattern(r"\bpytorch/pytorch:(?P<version>\d+\.\d+(?:\.\d+)?)")
-_MANIFESTS = lazy_pattern(r"(?:pyproject[\w.-]*\.toml|setup\.(?:cfg|py))$")
+_MANIFESTS = re.compile(r"(?:pyproject[\w.-]*\.toml|setup\.(?:cfg|py))$")
 _BUILDS = ".github/workflows/"
 _OLDEST_PLUGIN = (1, 8)
 
@@ -220,9 +220,9 @@ _LIST = ".gitmodules"
 _SUBMODULE_PATH = lazy_pattern(r"^\s*path\s*=\s*(?P<path>\S.*?)/?\s*$")
 
 
-def missing_submodules(root: Path, paths: Iterable[str], options: Options) -> list[FileResult]:
+def missing_submodules(root: Path, files: Iterable[Found], options: Options) -> list[FileResult]:
     """Findings about the submodules of a repository."""
-    paths = list(paths)
+    paths = [found.path for found in files]
     if _LIST not in paths or not options.wants(SUBMODULE):
         return []
     try:

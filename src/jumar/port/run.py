@@ -98,8 +98,8 @@ def port_repository(
 ) -> Outcome:
     """Port a repository and write what was asked for; a witness's evidence goes into the reports."""
     started = time.perf_counter()
-    found = scan(source, options.exclude)
     asked, options = options, _with_project_file(source, options)
+    found = scan(source, options.exclude)
     reports, key = report_dir, ""
     # Imported here and below: a check writes nothing, and reusing a result needs no rules.
     if target.folder is not None:
@@ -116,7 +116,7 @@ def port_repository(
         from jumar.port.report.summary import make
         from jumar.port.tree import port_tree
 
-        result = _adapted(port_tree(source, options, progress=progress))
+        result = _adapted(port_tree(source, options, files=found, progress=progress))
     seconds = time.perf_counter() - started
     evidence = witness(result) if witness is not None else None
     report = make(result, seconds, evidence, _again(source, asked, target, report_dir))

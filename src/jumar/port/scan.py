@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jumar.errors import BadInput
-from jumar.port.patterns import lazy_pattern
 
 _GIT = ".git"
 SKIPPED_FOLDERS = frozenset(
@@ -28,8 +27,8 @@ SKIPPED_FOLDERS = frozenset(
 REPORT_FOLDER = "jumar-report"
 CANNOT_BE_READ = "cannot be read"
 NOT_A_PLAIN_FILE = "is not a plain file"
-_TEST_FOLDER = lazy_pattern(r"(?:^|/)(?:unit_?|integration_?)?tests?(?:_\w+)?/", re.IGNORECASE)
-_TEST_FILE = lazy_pattern(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
+_TEST_FOLDER = re.compile(r"(?:^|/)(?:unit_?|integration_?)?tests?(?:_\w+)?/", re.IGNORECASE)
+_TEST_FILE = re.compile(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
 _TEST_TOOLS = frozenset({"pytest", "unittest"})
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Piece, Proposal, Remark
 
-_LINE_END = lazy_pattern(r"\r\n|\r|\n")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _SILENCED = lazy_pattern(r"#\s*jumar:\s*ignore(?!-file)(?:\[([\w\s,]*)\])?")
 _SILENCED_FILE = lazy_pattern(r"^\s*#\s*jumar:\s*ignore-file\s*$", re.MULTILINE)
 _FALLBACKS = ("gb18030",)

@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -22,7 +24,8 @@ _CHUNK_BYTES = 100_000
 Progress = Callable[[int, int], None]
 
 
-class TreeResult(NamedTuple):
+@dataclass(frozen=True)
+class TreeResult:
     """The result for a repository."""
 
     root: Path
@@ -31,11 +34,7 @@ class TreeResult(NamedTuple):
     results: tuple[FileResult, ...]
     """Only files with changes or findings; the others stay as they are."""
 
-    @property
-    def python_files(self) -> int:
-        """How many Python files there are."""
-        return sum(found.kind is FileKind.PYTHON for found in self.files)
-
+    @cached_property
     def added_files(self) -> list[tuple[str, bytes]]:
         """Files that the port adds: helper modules where they are imported, launch scripts."""
         added = {path: data for r in self.results for path, data in r.extra}
@@ -46,10 +45,15 @@ class TreeResult(NamedTuple):
 
 
 def port_tree(
-    root: Path, options: Options, *, progress: Progress | None = None, workers: int | None = None
+    root: Path,
+    options: Options,
+    *,
+    files: list[Found] | None = None,
+    progress: Progress | None = None,
+    workers: int | None = None,
 ) -> TreeResult:
-    """Port every file below a folder, in memory."""
-    files = scan(root, options.exclude)
+    """Port every file below a folder, in memory; `files` are those, if they were looked for already."""
+    files = scan(root, options.exclude) if files is None else files
     project = Project(root, [f.path for f in files if f.kind is FileKind.PYTHON])
     project.look_around()
     project.pins = repository.newest_allowed(root, files)
@@ -62,7 +66,7 @@ def port_tree(
     else:
         results = _in_processes(root, work, options, project, tell, count)
     results = repository.tell_of_old_torch(root, files, repository.relieve(results), options)
-    results += repository.missing_submodules(root, (f.path for f in files), options)
+    results += repository.missing_submodules(root, files, options)
     return TreeResult(root, options, tuple(files), tuple(sorted(results, key=lambda r: r.path)))
 
 

@@ -122,7 +122,7 @@ def write_copy(result: "TreeResult", folder: Path, *, ported: bool) -> None:
             shutil.copymode(source, place)
         else:
             _copy(source, place)
-    for path, data in result.added_files() if ported else ():
+    for path, data in result.added_files if ported else ():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
 
@@ -136,7 +136,7 @@ def _copy(source: Path, place: Path) -> None:
 
 
 def _listed(result: "TreeResult", folder: Path) -> list[str]:
-    every = [f.path for f in result.files] + [path for path, _ in result.added_files()]
+    every = [f.path for f in result.files] + [path for path, _ in result.added_files]
     return [path for path in every if os.path.lexists(folder / path)]
 
 
@@ -150,7 +150,7 @@ def write_in_place(result: "TreeResult") -> int:
     todo = [(r.path, r.ported) for r in result.results if r.ported is not None]
     staged: list[tuple[str, Path]] = []
     try:
-        for path, data in [*todo, *result.added_files()]:
+        for path, data in [*todo, *result.added_files]:
             staged.append((_stage(result.root / path, data), result.root / path))
         for temporary, place in staged:
             os.replace(temporary, place)

@@ -132,7 +132,7 @@ class Machine:
         address = read_address(self.home / EMBEDDED_FILE)
         if address is None:
             raise ServerUnreachable(f"{self.home / EMBEDDED_FILE} does not exist")
-        with Client(address.url, address.token, patience_s=patience_s) as client:
+        with Client(address, patience_s=patience_s) as client:
             yield client
 
     def set_clock(self, seconds: int) -> None:

@@ -22,19 +22,16 @@ class JobState(StrEnum):
     TIMED_OUT = "timed-out"
     LOST = "lost"
 
-    @property
-    def is_final(self) -> bool:
-        """Whether nothing comes after."""
-        return self in FINAL
-
-    @property
-    def is_active(self) -> bool:
+    def __init__(self, word: str) -> None:
+        # Once: each pass asks it of every job.
+        self.is_active = word in ("starting", "running", "stopping")
         """Whether an attempt of the job is under way."""
-        return self in ACTIVE
+        self.is_final = word != "queued" and not self.is_active
+        """Whether nothing comes after."""
 
 
-ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
-FINAL = frozenset(JobState) - ACTIVE - {JobState.QUEUED}
+ACTIVE = frozenset(state for state in JobState if state.is_active)
+FINAL = frozenset(state for state in JobState if state.is_final)
 
 
 class AttemptState(StrEnum):
@@ -53,18 +50,12 @@ class AttemptState(StrEnum):
     """Made room for another job; its own job goes back in the queue."""
     LOST = "lost"
 
-    @property
-    def is_final(self) -> bool:
+    def __init__(self, word: str) -> None:
+        self.is_final = word not in ("pending", "starting", "running", "stopping")
         """Whether nothing comes after."""
-        return self in ENDED
 
 
-ENDED = frozenset(AttemptState) - {
-    AttemptState.PENDING,
-    AttemptState.STARTING,
-    AttemptState.RUNNING,
-    AttemptState.STOPPING,
-}
+ENDED = frozenset(state for state in AttemptState if state.is_final)
 
 
 class JobSort(StrEnum):

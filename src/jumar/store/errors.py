@@ -4,10 +4,7 @@ and retries, where the error decides whether another try may help.
 Keys and secrets never appear in them."""
 
 import logging
-import threading
-from collections.abc import Callable
 from socket import gaierror
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 from jumar.errors import (
@@ -21,7 +18,7 @@ from jumar.errors import (
     Unavailable,
 )
 from jumar.inject.moxing_path.jumar_s3 import ProxyRefused, S3Error
-from jumar.inject.moxing_path.jumar_s3.retry import Patience, Retry, Trouble
+from jumar.inject.moxing_path.jumar_s3.retry import Retry, Trouble
 from jumar.store.folder import NO_MORE_FILES, explained
 
 MOST_SKEW_S = 300
@@ -35,8 +32,6 @@ class StoreAway(Unavailable):
 
     wait_s = 0.0
     """How long it asks us to wait."""
-    waited_for = False
-    """Whether the store was waited for as long as that was worth it."""
 
 
 class Damaged(StoreFailed):
@@ -137,35 +132,20 @@ def explain_network(error: Exception, what: str, endpoint: str) -> JumarError:
     )
 
 
-T = TypeVar("T")
-
-
 def trouble_of(error: Exception) -> Trouble | None:
     """What another try may mend."""
     if isinstance(error, StoreAway):
-        # Else a copy whose requests are patient would wait twice as long as it says.
-        away = Trouble(error.message, away=True, wait_s=error.wait_s)
-        return None if error.waited_for else away
+        return Trouble(error.message, away=True, wait_s=error.wait_s)
     return Trouble(error.message, away=False) if isinstance(error, Damaged) else None
 
 
-_retry = Retry(trouble_of, logging.getLogger(__name__))
+patiently = Retry(trouble_of, logging.getLogger(__name__))
+"""Does something, and repeats it while the store is away or bytes arrive damaged."""
 
 
 def store_away() -> str | None:
     """Why some thread of this process is waiting for a store; None while all stores answer."""
-    return _retry.away
-
-
-def patiently(
-    action: Callable[[], T], patience: Patience, stop: threading.Event | None = None
-) -> T:
-    """`action()`, repeated while the store is away or bytes arrive damaged."""
-    try:
-        return _retry(action, patience, stop)
-    except StoreAway as error:
-        error.waited_for = True
-        raise
+    return patiently.away
 
 
 CLOSED_HINT = (

@@ -42,12 +42,14 @@ def copy_file(
     within: Sequence[str] = (),
 ) -> int:
     """Copy a file, which appears complete or not at all; returns its size. Keeps the modification time
-    and x bits. Paths are relative to the open folders, where those are given. `within`: as `check_place` says."""
+    and x bits. Paths are relative to the open folders, where those are given. `within`: the folders that the
+    source may really be in; none: anywhere."""
     if link:
         return _link(source, target)
     taken = os.open(source, os.O_RDONLY | os.O_CLOEXEC, dir_fd=source_at)
     try:
-        check_place(taken, within)
+        if within:
+            check_place(taken, within)
         found = os.fstat(taken)
         mode = 0o777 if found.st_mode & 0o111 else 0o666
         try:
@@ -63,10 +65,10 @@ def copy_file(
 
 
 def check_place(handle: int, within: Sequence[str]) -> None:
-    """OSError unless what is open really is in one of these folders; none: it may be anywhere.
+    """OSError unless what is open really is in one of these folders.
 
     Asked of the open file, since whoever may write the folder can put a link there at any moment."""
-    if within and not is_within(os.readlink(f"/proc/self/fd/{handle}"), within):
+    if not is_within(os.readlink(f"/proc/self/fd/{handle}"), within):
         raise OSError(errno.ELOOP, "a link leads out of the folder")
 
 

@@ -102,7 +102,7 @@ def _copied(wish: Wish, result: TreeResult, copy: Path, config: StoreConfig, tel
         else:
             swapped.append((within, made.path))
     kept = tuple(f for f in result.files if not any(_below(f.path, name) for name, _ in swapped))
-    result = result._replace(files=kept)
+    result = replace(result, files=kept)
     check_room(result, copy.parent, copies=1)
     make_copy(result, copy, ported=True)
     for within, target in swapped:

@@ -152,7 +152,8 @@ class SharedFiles:
             raise JobFileNotFound(str(error), hint=f"see: jumar files {job_id}") from error
 
     def _shelf(self, job_id: str, elsewhere: Mapping[str, str]) -> Shelf:
-        places, within = self._mounts.place_all(elsewhere), self._within
+        places = self._mounts.place_all(elsewhere) if elsewhere else {}
+        within = self._within
         if within is None and isinstance(elsewhere, Elsewhere) and elsewhere.within:
             within = elsewhere.within
         return Shelf(str(self.directory(job_id)), places, PLATFORM, within)

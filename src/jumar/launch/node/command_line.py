@@ -24,7 +24,7 @@ from jumar.launch.processes.pair import Watcher
 from jumar.launch.processes.supervise import RUN_AGAIN, Outcome
 from jumar.launch.processes.tree import Cgroup, Tree, cgroup_place, make_cgroup
 from jumar.launch.ranks.cards import BadUsage, Choice, choose
-from jumar.launch.ranks.environment import Environment
+from jumar.launch.ranks.environment import Environment, active_python, shell_python
 from jumar.launch.ranks.frameworks import Devices, Group
 from jumar.launch.ranks.plan import TABLE_NAME, Cores, NodePlan, Script, cores_for, read_script
 from jumar.launch.verdict import LAUNCHER_KILLED, SetupFailed, Verdict, consequences, signal_name
@@ -33,16 +33,19 @@ _LOOK_S = 0.05
 _MARK = "JUMAR_LAUNCH_"
 
 
-def main(arguments: Sequence[str], python: str) -> int:
+def main(arguments: Sequence[str], *, from_shell: bool) -> int:
     """Run one command line; the exit code is documented in `jumar launch --help`.
 
-    `python` is for scripts, unless they ask for another."""
+    Scripts that do not say with which Python run with that of the active environment. Where there is none:
+    `from_shell` with what the shell would take, else with the one that runs this: whoever writes
+    `python3.9 jumar-launch.pyz` has named it."""
     if not sys.platform.startswith("linux"):
         _print(2, "error: ranks are supervised on Linux only\nhint: submit to a server instead\n")
         return 2
     try:
         options = parse(arguments, os.environ)
-        launch = Launch.of(options, os.environ, python)
+        of_shell = shell_python if from_shell else active_python
+        launch = Launch.of(options, os.environ, of_shell(os.environ) or sys.executable)
     except BadUsage as error:
         _print(2, f"error: {error}\nhint: {error.hint}\n")
         return 2

@@ -57,15 +57,15 @@ def named(words: Optional[str]) -> Optional[str]:
     return _NAMES.get(match[1].lower()) if match else None
 
 
-def guess(script: str) -> str:
-    """The framework a script imports; torch when it does not say."""
-    match = _IMPORT.search(_start_of(script))
+def guess(script: bytes) -> str:
+    """The framework that the text of a script imports; torch when it does not say."""
+    match = _IMPORT.search(script)
     return match[1].decode() if match else "torch"
 
 
-def local_rank_argument(script: str) -> Optional[str]:
-    """`--local_rank` in the spelling that a script declares it, None when it does not."""
-    match = _LOCAL_RANK.search(_start_of(script))
+def local_rank_argument(script: bytes) -> Optional[str]:
+    """`--local_rank` in the spelling that the text of a script declares it, None when it does not."""
+    match = _LOCAL_RANK.search(script)
     return match[1].decode() if match else None
 
 
@@ -198,7 +198,8 @@ def _rank_table(group: Group, devices: Devices, local_rank: int) -> Dict[str, st
     return made
 
 
-def _start_of(script: str) -> bytes:
+def start_of(script: str) -> bytes:
+    """Its text, as far as imports and options are looked for; nothing where it cannot be read."""
     try:
         with open(script, "rb") as file:
             return file.read(_MOST_BYTES)

@@ -209,11 +209,12 @@ def read_script(
 ) -> Script:
     """Look into the script that `command` runs; `framework` is what a person has named."""
     boot = boot_of(command, folder)
-    spelling = frameworks.local_rank_argument(boot.path)
+    text = frameworks.start_of(boot.path)
+    spelling = frameworks.local_rank_argument(text)
     option = None
     if spelling is not None and boot.word in argv:
         option = LocalRankOption(spelling, argv.index(boot.word) + 1)
-    return Script(framework or frameworks.guess(boot.path), option)
+    return Script(framework or frameworks.guess(text), option)
 
 
 def cores_for(kind: str, cards: Sequence[CardFacts], size: int, environment: Environment) -> Cores:

@@ -3,6 +3,8 @@
 They work on the text that the rules have ported, and each either makes all of its edits or reports
 exactly why it makes none."""
 
+from dataclasses import replace
+
 from jumar.errors import BadInput
 from jumar.port.adapt import distributed, modelarts, xihe
 from jumar.port.adapt.script import Adapted, Script
@@ -64,7 +66,7 @@ def _adapt(result: TreeResult, paths: list[str], adapt: "distributed.Adaptation"
             continue
         adapted = adapt(Script(path, source, result))
         by_path[path] = _merged(before, source, adapted)
-    return result._replace(results=tuple(by_path[path] for path in sorted(by_path)))
+    return replace(result, results=tuple(by_path[path] for path in sorted(by_path)))
 
 
 def _merged(before: FileResult, source: Source, adapted: Adapted) -> FileResult:

@@ -68,7 +68,7 @@ def render(report: Report) -> str:
         report=report,
         options=report.options,
         mood=_mood(report),
-        counts={severity: report.count_outside_tests(severity) for severity in Severity},
+        counts=report.outside_tests,
         decisions=report.decisions,
         changed=_changed_files(report),
         doubtful=[row for row in report.apis if row.api.state is not State.SUPPORTED],
@@ -90,7 +90,7 @@ def _mood(report: Report) -> str:
     code, is_proven = report.verdict.code, report.proof is not None and report.proof.equal
     if code is Code.NEEDS_WORK:
         return "limit" if is_proven else "work"
-    return "ready" if code is Code.READY and not report.count(Severity.LIMIT) else "ported"
+    return "ready" if code is Code.READY and not report.counts[Severity.LIMIT] else "ported"
 
 
 def trial_page(name: str, found: "TrialReport") -> str:

@@ -3,11 +3,11 @@
 Ports change lines in place and insert a few, so a short look-ahead is enough and takes a fraction
 of the time of a general diff. Correct for any two texts, just less compact."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from jumar.port.patterns import lazy_pattern
 from jumar.port.records import FileResult
 from jumar.port.report.summary import Report
 
@@ -34,7 +34,7 @@ def _text(data: bytes) -> str:
 
 _LOOK_AHEAD = 40
 _CONTEXT = 3
-_TO_QUOTE = lazy_pattern(r'[\x00-\x1f\x7f"\\]')
+_TO_QUOTE = re.compile(r'[\x00-\x1f\x7f"\\]')
 _ESCAPES = {"\t": r"\t", "\n": r"\n", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 
 

@@ -35,10 +35,10 @@ def document(report: Report) -> dict[str, Any]:
         "how_to_prove": report.how_to_prove or None,
         "summary": {
             "files": report.files,
-            "python_files": report.python_files,
+            "python_files": len(report.python),
             "changed_files": report.changed_files,
             "changes": report.changes,
-            "findings": {str(s): report.count(s) for s in Severity},
+            "findings": {str(s): report.counts[s] for s in Severity},
             "findings_in_tests": report.in_tests,
             "work_outside_tests": report.work_outside_tests,
             "apis": {str(s): sum(r.api.state is s for r in report.apis) for s in State},
@@ -141,7 +141,7 @@ def _finding(found: Finding) -> dict[str, Any]:
 
 def as_sarif(report: Report) -> str:
     """The findings as one SARIF run."""
-    findings = list(report.findings())
+    findings = report.findings
     seen: list[dict[str, Any]] = []
     if report.proof is not None or report.trial is not None:
         from jumar.port.report.evidence_sarif import evidence

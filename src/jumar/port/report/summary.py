@@ -8,7 +8,9 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,9 +32,9 @@ _ABOUT_ONE_API = lazy_pattern(r"JP(?:8\d\d|2\d\d)")
 """Rules whose findings share their advice but are each about the API that they name."""
 _SEVERITIES = (Severity.WORK, Severity.LIMIT, Severity.INFO)
 _EFFORTS = (Effort.REWRITE, Effort.HOURS, Effort.MINUTES, Effort.NONE)
-_TRAINS = lazy_pattern(rb"\.backward\(|\bTrainer\(|\.fit\(")
-_BY_NAME = lazy_pattern(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
-_TEST = lazy_pattern(r"(^|/)(tests?/|test_|conftest)")
+_TRAINS = re.compile(rb"\.backward\(|\bTrainer\(|\.fit\(")
+_BY_NAME = re.compile(r"(pre|fine_?)?(train|tun)|main|run", re.IGNORECASE)
+_TEST = re.compile(r"(^|/)(tests?/|test_|conftest)")
 _FROM_ITS_FOLDER = lazy_pattern(rb"sys\.path\.(?:append|insert)\([^)\n]*[\"']\.\.[/\"']")
 """A script that finds its packages by a path relative to the current folder."""
 _MOST_READ = 40
@@ -110,14 +112,14 @@ class Evidence(NamedTuple):
     trial: "TrialReport | None" = None
 
 
-class Report(NamedTuple):
-    """Everything that the reports show."""
+@dataclass(frozen=True)
+class Report:
+    """Everything that the reports show; what several of them show is worked out once."""
 
     name: str
     root: Path
     options: Options
     files: int
-    python_files: int
     results: tuple[FileResult, ...]
     added: tuple[tuple[str, bytes], ...]
     """Files that the port adds: path and content."""
@@ -130,50 +132,58 @@ class Report(NamedTuple):
     python: tuple[str, ...] = ()
     """Every Python file of the source."""
 
-    @property
+    @cached_property
     def changes(self) -> int:
         """How many edits were made."""
         return sum(len(result.changes) for result in self.results)
 
-    @property
+    @cached_property
     def changed_files(self) -> int:
         """How many files differ from the source."""
         return sum(result.ported is not None for result in self.results)
 
-    def count(self, severity: Severity) -> int:
-        """How many findings have a severity."""
-        return sum(f.severity is severity for _, f in self.findings())
+    @cached_property
+    def places(self) -> list[Place]:
+        """Every finding with its place."""
+        return [
+            Place(result.path, finding, in_tests)
+            for result in self.results
+            for in_tests in (is_test(result.path, result.imports),)
+            for finding in result.findings
+        ]
 
-    def count_outside_tests(self, severity: Severity) -> int:
+    @cached_property
+    def counts(self) -> Counter[Severity]:
+        """How many findings have a severity."""
+        return Counter(place.finding.severity for place in self.places)
+
+    @cached_property
+    def outside_tests(self) -> Counter[Severity]:
         """How many findings have a severity, apart from those in the repository's tests."""
-        return sum(
-            place.finding.severity is severity and not place.in_tests
-            for place in places(self.results)
-        )
+        return Counter(place.finding.severity for place in self.places if not place.in_tests)
 
     @property
     def work_outside_tests(self) -> int:
         """How many places need work, apart from those in the repository's tests."""
-        return self.count_outside_tests(Severity.WORK)
+        return self.outside_tests[Severity.WORK]
 
-    @property
+    @cached_property
     def in_tests(self) -> int:
         """How many findings are in the repository's tests."""
-        return sum(place.in_tests for place in places(self.results))
+        return sum(place.in_tests for place in self.places)
 
-    @property
+    @cached_property
     def decisions(self) -> list[Decision]:
         """The findings grouped by what is decided once."""
-        return decisions(places(self.results))
+        return _grouped(self.places)
 
-    def findings(self) -> Iterator[tuple[str, Finding]]:
+    @cached_property
+    def findings(self) -> list[tuple[str, Finding]]:
         """Every finding with its file, most severe first."""
-        every = [(r.path, f) for r in self.results for f in r.findings]
-        yield from sorted(
-            every, key=lambda pf: (_SEVERITIES.index(pf[1].severity), pf[0], pf[1].line)
-        )
+        every = [(place.path, place.finding) for place in self.places]
+        return sorted(every, key=lambda pf: (_SEVERITIES.index(pf[1].severity), pf[0], pf[1].line))
 
-    @property
+    @cached_property
     def verdict(self) -> Conclusion:
         """One line that sums up the port: what it has earned, and no more."""
         work, proof = self.work_outside_tests, self.proof
@@ -185,14 +195,14 @@ class Report(NamedTuple):
                 Code.NEEDS_WORK, "needs work: the proof failed", "需要人工处理：未通过证明"
             )
         if proof is not None and proof.equal:
-            if self.count_outside_tests(Severity.LIMIT):
+            if self.outside_tests[Severity.LIMIT]:
                 return Conclusion(Code.READY, "ready with limits", "可运行，有限制")
             return Conclusion(Code.READY, "ready", "可运行")
         if proof is not None or self.trial is not None:
             return Conclusion(Code.PORTED, "ported, not proven yet", "已迁移，尚未证明")
         return Conclusion(Code.PORTED, "ported, not run yet", "已迁移，尚未运行")
 
-    @property
+    @cached_property
     def how_to_prove(self) -> str:
         """The command that would earn `ready`; empty if there is nothing to earn.
 
@@ -206,7 +216,7 @@ class Report(NamedTuple):
             return ""
         return _proving(self.again, self.root, self.python)
 
-    @property
+    @cached_property
     def source_of_states(self) -> str:
         """Where the states of the APIs come from."""
         version = nearest(self.options.torch)
@@ -226,9 +236,8 @@ def make(
         result.root,
         result.options,
         len(result.files),
-        result.python_files,
         result.results,
-        tuple(result.added_files()),
+        tuple(result.added_files),
         tuple(_inventory(result)),
         seconds,
         evidence.proof,
@@ -252,17 +261,7 @@ def _inventory(result: TreeResult) -> Iterator[ApiRow]:
             yield ApiRow(api, counts[name], *first[name])
 
 
-def places(results: Iterable[FileResult]) -> list[Place]:
-    """Every finding with its place."""
-    return [
-        Place(result.path, finding, in_tests)
-        for result in results
-        for in_tests in (is_test(result.path, result.imports),)
-        for finding in result.findings
-    ]
-
-
-def decisions(found: Iterable[Place]) -> list[Decision]:
+def _grouped(found: Iterable[Place]) -> list[Decision]:
     """The findings grouped: the most severe first, then those with the most places."""
     groups: dict[tuple[str, str], list[Place]] = {}
     for place in found:

@@ -47,7 +47,7 @@ def _changes(report: Report) -> Iterator[tuple[object, ...]]:
 def _advice(report: Report, *kinds: Kind) -> str:
     rows = (
         (path, f.line, f.end_line, f.subject, f"{f.code}: {f.advice.en}")
-        for path, f in sorted(report.findings(), key=lambda pf: (pf[0], pf[1].line))
+        for path, f in sorted(report.findings, key=lambda pf: (pf[0], pf[1].line))
         if f.kind in kinds
     )
     return _table((*_PLACE, "OP", "Tips"), rows)
@@ -57,7 +57,7 @@ def _unknown(report: Report) -> Iterator[tuple[object, ...]]:
     for row in report.apis:
         if row.api.state is State.NOT_VERIFIED:
             yield row.file, row.line, row.line, row.api.name, "not listed: not verified on NPUs"
-    for path, f in report.findings():
+    for path, f in report.findings:
         if f.kind is Kind.UNKNOWN:
             yield path, f.line, f.end_line, f.subject, f.why.en
 
@@ -84,7 +84,7 @@ def _log(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _log_lines(report: Report) -> Iterator[str]:
-    yield f"INFO port {report.name}: {report.files} files, {report.python_files} Python\n"
+    yield f"INFO port {report.name}: {report.files} files, {len(report.python)} Python\n"
     for result in report.results:
         for c in result.changes:
             yield f"INFO {result.path}:{c.line} {c.code} {c.operation}\n"

@@ -1,8 +1,5 @@
 """The rules in order of priority: if two want to change the same text, the earlier one wins."""
 
-from functools import cache
-
-from jumar.port.options import Options
 from jumar.port.records import Words
 from jumar.port.rules import (
     jp101_device_literal,
@@ -60,7 +57,6 @@ from jumar.port.rules import (
     jp805_limited_argument,
     jp951_mindspore,
     jp961_tensorflow,
-    own,
 )
 from jumar.port.rules.base import Rule
 
@@ -149,9 +145,3 @@ OTHER_TITLES: dict[str, Words] = {
 def titles() -> dict[str, Words]:
     """Every code and its title."""
     return {**OTHER_TITLES, **{rule.code: rule.title for rule in RULES}}
-
-
-@cache
-def own_rules(options: Options) -> tuple[Rule, ...]:
-    """The project's own rules, created once per run."""
-    return tuple(own.rule(entry) for entry in options.own_rules)

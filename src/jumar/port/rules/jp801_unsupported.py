@@ -21,7 +21,7 @@ _ON_HOST = ("torch.is_deterministic", "torch.export.", "torch.onnx.", "torch.fx.
             "torch.distributed.elastic.", "torch.distributed.fsdp.")  # fmt: skip
 """Listed as unsupported, but they run no operator of their own."""
 
-_FLOAT8 = lazy_pattern(r"torch\.(?:float8_\w+|_scaled_mm)")
+_FLOAT8 = re.compile(r"torch\.(?:float8_\w+|_scaled_mm)")
 _SCRIPT = lazy_pattern(r"^if __name__ ==|^\w+ = \w+\.parse_args\(", re.MULTILINE)
 _DEVICES = lazy_pattern(r"cuda|npu|accelerat|device(?!\s*=\s*[\"']cpu[\"'])", re.IGNORECASE)
 _WITH_FLOAT8 = "950"

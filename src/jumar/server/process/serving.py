@@ -124,7 +124,7 @@ def _site(
         keep_days=settings.keep_days,
         sweep=sweep_plan(settings),
         # Where nobody has a webhook, nobody looks whether there is something to tell.
-        on_news=lambda job: notices.job_news(job) if notices.webhooks.all else None,
+        on_news=lambda job: notices.job_news(job.summary()) if notices.webhooks.all else None,
         on_warning=notices.sweep_ahead,
         other_bytes=hub.used_bytes,
     )

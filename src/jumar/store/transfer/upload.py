@@ -53,7 +53,8 @@ class SourceFile:
         except OSError as error:
             raise explained(error, path) from error
         try:
-            check_place(self._file, within)
+            if within:
+                check_place(self._file, within)
         except OSError as error:
             os.close(self._file)
             raise explained(error, path) from error

@@ -236,6 +236,11 @@ class Asking:
             return self._tls_context
 
 
+def content_md5(md5: Optional[bytes]) -> Dict[str, str]:
+    """The header by which the server checks a body."""
+    return {} if md5 is None else {"content-md5": b64encode(md5).decode("ascii")}
+
+
 def _is_same_site(host: str, home: str) -> bool:
     """Whether two servers belong together: the same one, or names with the same last two labels."""
     return host == home or (

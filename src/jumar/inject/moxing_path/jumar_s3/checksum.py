@@ -10,8 +10,7 @@ be combined."""
 import hashlib
 import re
 import zlib
-from base64 import b64encode
-from typing import Callable, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Callable, Iterable, List, Optional, Tuple, Union
 
 from .answers import Kept, Tag
 from .parts import tag_of_parts
@@ -48,11 +47,6 @@ class Crc32:
 # The type of hashlib's digests has no public name before Python 3.13.
 Digest = Union["hashlib._Hash", Crc32]  # pyright: ignore[reportPrivateUsage]
 """A running checksum."""
-
-
-def content_md5(md5: Optional[bytes]) -> Dict[str, str]:
-    """The header by which the server checks a body."""
-    return {} if md5 is None else {"content-md5": b64encode(md5).decode("ascii")}
 
 
 def joined_crc32(ranges: Iterable[Tuple[bytes, int]]) -> bytes:

@@ -16,7 +16,7 @@ from .answers import (
     http_time,
     told,
 )
-from .checksum import content_md5
+from .asking import content_md5
 from .listing import More, Page, listing_query, read_page
 from .sign import presigned_query
 from .uploads import Uploads, copy_source

@@ -12,8 +12,7 @@ from collections import deque
 from typing import Deque, Dict, Generator, Iterable, List, NamedTuple, Optional, Tuple
 
 from .answers import Answer, Tag
-from .asking import Asking
-from .checksum import content_md5
+from .asking import Asking, content_md5
 from .crew import Pace
 from .wire import Connection, ProxyRefused
 

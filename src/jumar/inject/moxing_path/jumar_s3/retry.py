@@ -9,6 +9,7 @@ from typing import Callable, Dict, NamedTuple, Optional, TypeVar
 
 T = TypeVar("T")
 QUIET_S = 60.0
+_WAITED_FOR = "waited_for"
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,21 @@ class Retry:
                 done = action()
             except Exception as error:
                 trouble = self._trouble_of(error)
-                if trouble is None:
+                # Where one waits within another's wait, both would wait twice as long as they say.
+                if trouble is None or vars(error).get(_WAITED_FOR):
                     raise
                 damaged += not trouble.away
                 pause_s = max(pause_s, trouble.wait_s)
-                over = time.monotonic() - began + pause_s > patience.limit_s
-                if (
-                    over
+                over = (
+                    time.monotonic() - began + pause_s > patience.limit_s
                     or damaged >= patience.damaged_tries
                     or (stop is not None and stop.is_set())
-                ):
-                    raise
-                self._tell(trouble, patience.limit_s)
-                if _is_stopped_within(pause_s * random.uniform(0.8, 1.2), stop):
+                )
+                if not over:
+                    self._tell(trouble, patience.limit_s)
+                    over = _is_stopped_within(pause_s * random.uniform(0.8, 1.2), stop)
+                if over:
+                    vars(error)[_WAITED_FOR] = trouble.away
                     raise
             else:
                 self._answered()

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, NamedTuple, Op
 from urllib.parse import quote, unquote_plus
 
 from .answers import Begun, Part, S3Error, Tag, bare, expect, field, parse, told, xml_time
-from .asking import Asking
-from .checksum import content_md5
+from .asking import Asking, content_md5
 from .wire import Body
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """Looks at every operator below torch's functions: for refusals, memory and the report."""
 
+import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -44,17 +45,64 @@ def _dispatch_keys() -> Tuple[Any, Any]:
     return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 
 
+class Run(NamedTuple):
+    """One watched run."""
+
+    trace: List[Any]
+    """Names of operators and dtypes of their results, in order."""
+    peak: int
+    """The most bytes held at once, above those at the start."""
+    held: int
+    """How many more bytes were held at the end than at the start."""
+    allocations: int
+
+
+class Inside(threading.local):
+    """Whether this thread runs what is watched."""
+
+    depth = 0
+    nested = False
+    """Whether what is watched has called torch's functions from Python."""
+
+
 class Watcher(TorchDispatchMode):
-    """Sees every operator that runs while it is on."""
+    """Sees every operator that runs inside a `with` block, and what memory the block uses."""
 
     supports_higher_order_operators = True
+    run: Run
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, inside: Inside) -> None:
         super().__init__()
         self.index = index
         self.trace: List[Any] = []
+        self._inside = inside
         # Torch passes composite operators here, which must then run as they would have.
         self.keys = _dispatch_keys() if torch.is_inference_mode_enabled() else None
+
+    def __enter__(self) -> "Watcher":
+        self._inside.depth, self._inside.nested = 1, False
+        self._findings = RECORD.findings
+        ledger = memory.LEDGERS[self.index]
+        self.serial, self._held = ledger.allocations, ledger.allocated
+        ledger.crest = ledger.allocated
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        self._inside.depth = 0
+        ledger = memory.LEDGERS[self.index]
+        self.run = Run(
+            self.trace,
+            ledger.crest - self._held,
+            ledger.allocated - self._held,
+            ledger.allocations - self.serial,
+        )
+
+    @property
+    def may_replay(self) -> bool:
+        """Whether nothing was found, which would have to be told again, and no Python was called."""
+        return RECORD.findings == self._findings and not self._inside.nested
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Any = None

@@ -11,7 +11,6 @@ change with every step. A profile is replayed once three watched runs in a row w
 differ from the rest in the same way, as those of DDP do, which replaces its buffers after its first step."""
 
 import itertools
-import threading
 from collections import Counter
 from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
@@ -19,7 +18,7 @@ import torch
 
 from torch_npu._sim import memory
 from torch_npu._sim.graph import Graph, next_number, saved_since
-from torch_npu._sim.looking import Watcher
+from torch_npu._sim.looking import Inside, Run, Watcher
 from torch_npu._sim.place import SETTINGS, WRAPPED
 from torch_npu._sim.record import RECORD
 
@@ -72,18 +71,6 @@ def _state() -> Any:
         torch.is_autocast_enabled("npu") and torch.get_autocast_dtype("npu"),
         torch.is_autocast_cache_enabled(),
     )
-
-
-class Run(NamedTuple):
-    """One watched run."""
-
-    trace: List[Any]
-    """Names of operators and dtypes of their results, in order."""
-    peak: int
-    """The most bytes held at once, above those at the start."""
-    held: int
-    """How many more bytes were held at the end than at the start."""
-    allocations: int
 
 
 class Profile:
@@ -153,12 +140,6 @@ class Profiles:
             profile.count()
 
 
-class _Inside(threading.local):
-    depth = 0
-    nested = False
-    """Whether what is watched has called torch's functions from Python."""
-
-
 class PassOptions(NamedTuple):
     """What a backward pass is asked for."""
 
@@ -173,7 +154,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._calls, self._passes = Profiles(), Profiles()
-        self._inside = _Inside()
+        self._inside = Inside()
         self._tape = 0
         """Stands for all calls since the last pass."""
         self._tapes_before = (0, 0)
@@ -215,10 +196,10 @@ class Watch:
             RECORD.misses_some = True
             return function(*args, **kwargs)
         number = next_number()
-        with _Look(index, inside) as look:
+        with Watcher(index, inside) as look:
             result = function(*args, **kwargs)
         if profile is not None:
-            look.teach(profile, result, number)
+            _teach(profile, look, result, number)
         return result
 
     def run_pass(
@@ -241,7 +222,7 @@ class Watch:
         profile = self._passes.of(key)
         if profile.is_steady and not SETTINGS.watches_all:
             return _replay_pass(profile, index, graph, function)
-        with _Look(index, inside) as look:
+        with Watcher(index, inside) as look:
             result = function()
         # What a new graph keeps is nowhere to be found.
         profile.learn(look.run, may_replay=look.may_replay and not options.builds_graph)
@@ -276,51 +257,16 @@ class Watch:
         return True
 
 
-class _Look:
-    """Looks at what is run inside a `with` block."""
-
-    run: Run
-
-    def __init__(self, index: int, inside: _Inside) -> None:
-        self._watcher = Watcher(index)
-        self._ledger = memory.LEDGERS[index]
-        self._inside = inside
-
-    def __enter__(self) -> "_Look":
-        self._inside.depth, self._inside.nested = 1, False
-        self._findings = RECORD.findings
-        ledger = self._ledger
-        self.serial, self._held = ledger.allocations, ledger.allocated
-        ledger.crest = ledger.allocated
-        self._watcher.__enter__()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._watcher.__exit__(*exception)
-        self._inside.depth = 0
-        ledger = self._ledger
-        self.run = Run(
-            self._watcher.trace,
-            ledger.crest - self._held,
-            ledger.allocated - self._held,
-            ledger.allocations - self.serial,
-        )
-
-    def teach(self, profile: Profile, result: Any, number: int) -> None:
-        """Tell the profile of a call what was seen; its graph has nodes from `number` on."""
-        hidden = 0 if WRAPPED else self.run.held - memory.born_since(result, self.serial)
-        if hidden > 0:
-            with _without_functions():
-                everything = [result, *saved_since(result, number)]
-            # What nothing in the graph keeps (a cache of autocast) cannot be found again.
-            hidden = self.run.held - memory.born_since(everything, self.serial)
-            profile.keeps = True
-        profile.learn(self.run, may_replay=self.may_replay and hidden <= 0)
-
-    @property
-    def may_replay(self) -> bool:
-        """Whether nothing was found, which would have to be told again, and no Python was called."""
-        return RECORD.findings == self._findings and not self._inside.nested
+def _teach(profile: Profile, look: Watcher, result: Any, number: int) -> None:
+    """Tell the profile of a call what was seen; its graph has nodes from `number` on."""
+    hidden = 0 if WRAPPED else look.run.held - memory.born_since(result, look.serial)
+    if hidden > 0:
+        with _without_functions():
+            everything = [result, *saved_since(result, number)]
+        # What nothing in the graph keeps (a cache of autocast) cannot be found again.
+        hidden = look.run.held - memory.born_since(everything, look.serial)
+        profile.keeps = True
+    profile.learn(look.run, may_replay=look.may_replay and hidden <= 0)
 
 
 def _keep(index: int, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
