@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -122,6 +123,23 @@ def test_warn_lists_what_would_be_refused_with_its_line(simulated: Run, tmp_path
     assert report["bytes_moved"]["copy-to-device"] == 8
     assert report["memory"][0]["peak"] >= 512
     assert report["operators"]["sum"] == 3
+
+
+def test_lines_are_the_users_also_where_the_environment_is_reached_by_a_link(
+    simulated: Run, tmp_path: Path
+) -> None:
+    link = tmp_path / "packages"
+    link.symlink_to(Path(torch.__file__).parent.parent)
+    report = tmp_path / "report.json"
+    done = simulated(
+        "import torch\nprint(torch.__file__)\ntorch.nn.Linear(2, 2).npu()\n",
+        PYTHONPATH=str(link),
+        JUMAR_SIM_REPORT=str(report),
+    )
+    assert done.stdout.startswith(str(link)), done.stderr
+    assert {(row["file"], row["line"]) for row in json.loads(report.read_text())["events"]} == {
+        (str(tmp_path / "script.py"), 3)
+    }
 
 
 def test_fast_checks_nothing_and_reports_nothing(simulated: Run) -> None:

@@ -9,8 +9,12 @@ from typing import Any, Counter, Dict, NamedTuple, Tuple
 
 import torch
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
-_TORCH = str(Path(torch.__file__).resolve().parent)
+# As frames name them, which may be by a link to the environment, and where they really are.
+_NOT_THE_USERS = tuple(
+    str(folder)
+    for path in (Path(__file__).parent.parent, Path(torch.__file__).parent)
+    for folder in (path, path.resolve())
+)
 _MOST_PLACES = 2000
 
 
@@ -81,7 +85,7 @@ _ours: Dict[str, bool] = {}
 def _is_ours(filename: str) -> bool:
     known = _ours.get(filename)
     if known is None:
-        known = _ours[filename] = filename.startswith((_PACKAGE, _TORCH, "<"))
+        known = _ours[filename] = filename.startswith((*_NOT_THE_USERS, "<"))
     return known
 
 
