@@ -79,6 +79,21 @@ _ADVISED_WRONGLY = frozenset(
         *("lora-pattern", "fsdp-views", "paddle-place"),
     )
 )
+# Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a
+# child hands something over.
+_LEFT_ALONE = re.compile(
+    r"Timed out after \d+ seconds waiting for clients|client socket has timed out|RendezvousTimeoutError"
+    r"|Ran out of input$|pickle data was truncated$"
+    r"|(?:resource_sharer|_pin_memory_loop|rebuild_storage_fd|/managers)\b[\s\S]*\n(?:EOF|Connection\w*|BrokenPipe|FileNotFound)Error\b"
+)
+_HANDS_OVER = re.compile(r"multiprocess\w*/|/popen_\w+\.py|distributed/|rendezvous")
+# What is called on the way out, whatever happened: by its name in a frame, or in a statement.
+_CLEANS = (
+    r"(?:on_exception|on_train_end|on_fit_end|(?:_?run_|async_)?(?:tear_?down|clean_?up|shut_?down|finali[sz]e|finish|destroy|terminate|close|release"
+    r"|disconnect)(?:_\w{1,40})?)"
+)
+_CLEANING_FRAME = re.compile(rf", in _{{0,2}}{_CLEANS}$", re.MULTILINE)
+_CLEANING_CALL = re.compile(rf"^(?:\w{{1,40}}\.){{0,4}}_{{0,2}}{_CLEANS}\(", re.MULTILINE)
 _KIND_LINES, _READ_LINES = 2, 8
 # Statements that refuse to go on, and as what their messages are read.
 _REFUSALS = {"raise ": PYTHON_ERROR, "assert ": "checked"}
@@ -100,6 +115,7 @@ def kept(raised: list[Raised], known: Known) -> list[Raised]:
         if one.replaces and kept:
             if (
                 one.is_cleaning
+                or _cleans_up(one, kept[-1])
                 or kept[-1].name == _INTERRUPTED
                 or _is_slip(one, kept[-1], known)
                 or _says_less(one, kept[-1], known)
@@ -108,6 +124,15 @@ def kept(raised: list[Raised], known: Known) -> list[Raised]:
             kept.pop()
         kept.append(one)
     return kept
+
+
+def _cleans_up(one: Raised, before: Raised) -> bool:
+    """Whether an exception came from what is called on the way out, in which the one before was not raised."""
+    ways_out = (_CLEANING_FRAME, one.frames, before.frames), (_CLEANING_CALL, one.quoted, before.quoted)
+    return any(
+        set(pattern.findall(text)) - set(pattern.findall(handled))
+        for pattern, text, handled in ways_out
+    )
 
 
 def _tells_more(one: Raised, cause: Raised, known: Known) -> bool:
@@ -189,7 +214,7 @@ def of_exception(one: Raised, known: Known) -> Event:
         | ({"part": one.part} if one.part and one.source == one.own_source else {}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
-        is_general=not is_named and not one.is_own,
+        is_general=(not is_named and not one.is_own) or _is_left_alone(one),
         is_hint=is_hint,
         also=_also(told, kind, form, is_of_versions=_is_of_versions(one, kind, form)),
         particular=None if form is None else form.name,
@@ -199,6 +224,12 @@ def of_exception(one: Raised, known: Known) -> Event:
     if event.is_unsure:
         _take_at_its_word(event, one)
     return event
+
+
+def _is_left_alone(one: Raised) -> bool:
+    """Whether it says only that another process did not come or is gone."""
+    is_between = _HANDS_OVER.search(one.frames) is not None
+    return is_between and _LEFT_ALONE.search(f"{one.frames}\n{one.said}") is not None
 
 
 def _take_at_its_word(event: Event, one: Raised) -> None:

@@ -22,7 +22,7 @@ from jumar.why.knowledge import (
     by_platform,
     causes,
 )
-from jumar.why.line import last_resort, read_closer
+from jumar.why.line import last_resort, only_announces, read_closer
 from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
 from jumar.why.shell import ran_without
@@ -239,7 +239,8 @@ def _telling(hints: list[Sign]) -> list[Sign]:
     """Of lines that call themselves errors, those that say what is wrong; all of them if none does."""
     for sign in (*hints[:_MOST_HINTS], *hints[-_MOST_HINTS:]):
         read_closer(sign.event)
-    return [sign for sign in hints if sign.event.cause.name != ERROR_LINE] or hints
+    known = [sign for sign in hints if sign.event.cause.name != ERROR_LINE]
+    return known or [sign for sign in hints if not only_announces(sign.event)] or hints
 
 
 def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) -> Verdict:

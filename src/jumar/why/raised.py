@@ -41,7 +41,11 @@ _OWN_FAULTS = frozenset(
 _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
 # What Python says of an exception of its own cleaning up; the one that ended the program is another.
-_ASIDE = ("Error in sys.excepthook", "Exception ignored in", "Error in atexit")
+_ASIDE = (
+    *("Error in sys.excepthook", "Exception ignored in", "Error in atexit"),
+    # A line that could not be written into a log.
+    "--- Logging error ---",
+)
 # A message ends where a launcher, a logger or another exception speaks.
 _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|(?:Original )?Traceback|The above exc|During h|srun:|slurmstepd"
