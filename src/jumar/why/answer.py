@@ -13,7 +13,7 @@ from jumar.spec.verdicts import (
     Verdict,
 )
 from jumar.why.beside import beside
-from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
+from jumar.why.details import FIRST, REMEDY, WHAT, Detail, details_of, has_details, is_consequence
 from jumar.why.event import Event
 from jumar.why.knowledge import LANGUAGES, LIBRARY_ERROR, PYTHON_ERROR, Cause, Level, texts
 from jumar.why.particulars import words
@@ -100,7 +100,7 @@ def _remedy(
     """What to do about a cause in general, and what its own message and place say."""
     known = texts(language)["also"]
     told = {sentence: known[sentence].format_map(values) for sentence in also}
-    first = [told.pop("advice")] if "advice" in told else []
+    first = [told.pop("advice")] if "advice" in told else _sentences(language, FIRST, details)
     besides = _sentences(language, REMEDY, details)
     sentences = [*first, general.format_map(values), *besides, *told.values()]
     return _ended_once(_SPACE[language].join(sentences))

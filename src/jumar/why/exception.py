@@ -128,7 +128,10 @@ def kept(raised: list[Raised], known: Known) -> list[Raised]:
 
 def _cleans_up(one: Raised, before: Raised) -> bool:
     """Whether an exception came from what is called on the way out, in which the one before was not raised."""
-    ways_out = (_CLEANING_FRAME, one.frames, before.frames), (_CLEANING_CALL, one.quoted, before.quoted)
+    ways_out = (
+        (_CLEANING_FRAME, one.frames, before.frames),
+        (_CLEANING_CALL, one.quoted, before.quoted),
+    )
     return any(
         set(pattern.findall(text)) - set(pattern.findall(handled))
         for pattern, text, handled in ways_out

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jumar.spec.verdicts import Verdict
 from jumar.why import peers
-from jumar.why.above import said_above
+from jumar.why.above import begun_by, said_above
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
 from jumar.why.details import WHAT, Detail
 from jumar.why.dumps import stalled
@@ -73,7 +73,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     if chosen is None:
         return answer("nothing", {}, read, details=silent_end(logs))
     chosen = _inner_word(_compilers_word(chosen, read.signs), read.signs)
-    chosen = ran_without(chosen, read.signs)
+    chosen = begun_by(ran_without(chosen, read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)

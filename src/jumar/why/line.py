@@ -55,6 +55,10 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
+# What the machine lacks and the program says that it does without.
+_DOES_WITHOUT = re.compile(
+    r"(?i)\b(?:continuing|proceeding|going on|carrying on)\b|\b(?:skipping|ignored|ignoring|disabling|falling back)\b|\bwill (?:not be used|be disabled)\b"
+)
 # What was said before a container's program began, what apt and nvidia-smi passed over, what the kernel waited for and mostly
 # got, and a peer that is gone already: a program that ended itself says more.
 _PASSED = re.compile(
@@ -126,6 +130,7 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
             best.cause.name in _SURVIVABLE
             or is_script
             or _TRIES.search(text) is not None
+            or (best.cause.whose in ("host", "network") and _DOES_WITHOUT.search(text) is not None)
             or _PASSED.match(text) is not None
         )
         said = {"error": cut(text.strip(), LONGEST_ERROR)}
