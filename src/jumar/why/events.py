@@ -6,8 +6,9 @@ signature (`line`). Source lines that a traceback quotes are not what happened a
 import re
 from collections.abc import Container, Iterator, Sequence
 
+from jumar.why.chains import kept
 from jumar.why.event import Event, Known, began
-from jumar.why.exception import kept, of_exception
+from jumar.why.exception import of_exception
 from jumar.why.knowledge import CUT_OFF, PEER_LATE, PEER_LOST, Level, causes, signatures_in
 from jumar.why.line import of_line
 from jumar.why.outlived import mark_outlived

@@ -124,6 +124,8 @@ class Raised:
     """The expression that is None, where the stack tells it."""
     quoted: str = ""
     """All lines of source that the stack quotes."""
+    handled: str = ""
+    """What the exception said that was being handled, or that it was raised for."""
 
     @property
     def said(self) -> str:
