@@ -7,7 +7,7 @@ import re
 
 from jumar.why.event import Known
 from jumar.why.exception import OF_VERSIONS, of_exception
-from jumar.why.knowledge import LIBRARY_ERROR, PYTHON_ERROR, Level
+from jumar.why.knowledge import LIBRARY_ERROR, PYTHON_ERROR, Cause, Level
 from jumar.why.raised import Raised
 
 # What fails where code only tries whether a value is of a kind.
@@ -26,9 +26,12 @@ _MISUSED = re.compile(
 )
 # What is known of a message only because the code's authors wrote it.
 _OWN_WORDS = frozenset((PYTHON_ERROR, "checked", "refused"))
+# What the machine lacks: whoever catches that tries a way around it, and no way around says more.
+_LACKS_WHOSE = frozenset(("memory", "card"))
+_LACKS = frozenset(("disk-full", "disk-broken", "file-read-only", "host-allocation"))
 # What is called on the way out, whatever happened: by its name in a frame, or in a statement.
 _CLEANS = (
-    r"(?:on_exception|on_train_end|on_fit_end|(?:_?run_|async_)?(?:tear_?down|clean_?up|shut_?down|finali[sz]e|finish|destroy|terminate|close|release"
+    r"(?:(?:dist_)?barrier|wait_for_everyone|on_exception|on_train_end|on_fit_end|(?:_?run_|async_)?(?:tear_?down|clean_?up|shut_?down|finali[sz]e|finish|destroy|terminate|close|release"
     r"|disconnect)(?:_\w{1,40})?)"
 )
 _CLEANING_FRAME = re.compile(rf", in _{{0,2}}{_CLEANS}$", re.MULTILINE)
@@ -116,9 +119,15 @@ def _says_less(one: Raised, before: Raised, known: Known) -> bool:
     event, handled = of_exception(one, known), of_exception(before, known)
     if event.level is not handled.level:
         return event.level > handled.level
+    if event.cause is not handled.cause and _is_of_machine(handled.cause):
+        return True
     is_read = event.particular is not None and event.cause.name not in _OWN_WORDS
     if event.weight > 0 or is_read:
         return False
     is_form = handled.particular is not None and not handled.is_stated
     is_tried = handled.cause.name in _TRIED | OF_VERSIONS | _OWN_WORDS
     return handled.weight > 0 or (is_form and not is_tried)
+
+
+def _is_of_machine(cause: Cause) -> bool:
+    return cause.whose in _LACKS_WHOSE or cause.name in _LACKS

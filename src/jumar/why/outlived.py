@@ -13,6 +13,7 @@ from jumar.why.reading import Line
 
 _STEPS = 5
 """So many different steps are no late output."""
+_FEWEST_ENDS = 2
 _TRAINS = re.compile(r"(?i)it/s|s/it|loss|epoch|step|\biter|\beta\b")
 # What a line counts: `step 12`, `iter: 120`, `[ 120/1251]`, ` 435/3659 [52:14<`, `'epoch': 0.12`.
 _COUNTED = (
@@ -24,24 +25,19 @@ _COUNTED = (
 
 def mark_outlived(found: Sequence[Event], lines: Sequence[Line]) -> None:
     """Of signs in their order, those that the last one that could have ended the program leaves behind."""
-    ends = [event for event in found if event.level <= Level.SYMPTOM]
-    if len(ends) < 2:
+    ends = [event.line.offset for event in found if event.level <= Level.SYMPTOM]
+    if len(ends) < _FEWEST_ENDS:
         return
-    last = ends[-1].line.offset
-    counted = [
-        (line.offset, line.writer, step)
-        for line in lines
-        if ends[0].line.offset < line.offset < last and (step := _step(line.text)) is not None
-    ]
-    if len(counted) < _STEPS:
-        return
-    for event in found:
-        after = {
-            step
-            for offset, writer, step in counted
-            if offset > event.line.offset and writer == event.line.writer
-        }
-        event.is_outlived = event.line.offset < last and len(after) >= _STEPS
+    counted = [line for line in lines if ends[0] < line.offset < ends[-1]]
+    # From the end on: which steps of each writer came later.
+    after: dict[str, set[str]] = {}
+    for event in reversed(found):
+        while counted and counted[-1].offset > event.line.offset:
+            line = counted.pop()
+            step = _step(line.text)
+            if step is not None:
+                after.setdefault(line.writer, set()).add(step)
+        event.is_outlived = len(after.get(event.line.writer, ())) >= _STEPS
 
 
 def _step(text: str) -> str | None:
