@@ -202,3 +202,25 @@ def test_records_of_loggers_and_containers_are_read() -> None:
     assert "no rows have a label" in told.what["en"]
     # What is no record, and what says nothing.
     assert verdict_of('{"loss": "0.1", "nothing": [\n{"loss": "0.2"}\n').cause is None
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "NCCL error in: ../NCCLUtils.hpp:5, unhandled system error\n",
+        "df: /data: No space left on device\n",
+    ],
+)
+def test_what_others_say_below_an_exception_is_not_its_message(below: str) -> None:
+    assert verdict_of(LATE + below).cause == verdict_of(LATE).cause
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "[ERROR] DEVICE(246,ffff,python):2025-01-01-10:00:00.1 [a/b.cc:136] Wait] SyncStream failed, exception:The pointer[stream] is null.\n",
+        "[ 9981.1] Out of memory: Killed process 402 (python) total-vm:91000000kB, anon-rss:88000000kB\n",
+    ],
+)
+def test_a_message_ends_where_mindspore_or_the_kernel_speaks(below: str) -> None:
+    assert verdict_of(GONE + below).cause == "file-missing"

@@ -28,6 +28,7 @@ from jumar.why.knowledge import (
 )
 from jumar.why.particulars import Read, Where, read, read_refusal
 from jumar.why.raised import Raised
+from jumar.why.reading import Line
 from jumar.why.statements import stated
 from jumar.why.symbols import LONGEST_ERROR, cut
 
@@ -79,6 +80,13 @@ _LEFT_ALONE = re.compile(
     r"|(?:resource_sharer|_pin_memory_loop|rebuild_storage_fd|/managers)\b[\s\S]*\n(?:EOF|Connection\w*|BrokenPipe|FileNotFound)Error\b"
 )
 _HANDS_OVER = re.compile(r"multiprocess\w*/|/popen_\w+\.py|distributed/|rendezvous")
+# What Python says of these is one line; below it others speak.
+_ONE_LINE = frozenset(
+    (
+        *("KeyError", "IndexError", "NameError", "UnboundLocalError", "ZeroDivisionError"),
+        "ModuleNotFoundError",
+    )
+)
 _KIND_LINES, _READ_LINES = 2, 8
 # Statements that refuse to go on, and as what their messages are read.
 _REFUSALS = {"raise ": PYTHON_ERROR, "assert ": "checked"}
@@ -87,7 +95,7 @@ _SENTENCE_WORDS = 4
 
 def of_exception(one: Raised, known: Known) -> Event:
     """The sign that an exception is."""
-    text = "\n".join(line.text for line in one.lines if not is_asked_back(line.text))
+    text = "\n".join(line.text for line in _message(one) if not is_asked_back(line.text))
     whole = f"{one.frames}\n{text}"
     best = best_of([one for one in known if one.is_in(text, whole)])
     # What a launcher says below the script's own exception is not its message.
@@ -162,7 +170,7 @@ def _take_at_its_word(event: Event, one: Raised) -> None:
 
 def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     """What the form of its message says more than its cause, with the line of source and the files that it came through."""
-    below = "\n".join(line.text for line in one.lines[1:_READ_LINES])
+    below = "\n".join(line.text for line in _message(one)[1:_READ_LINES])
     first = one.lines[0].text.strip()
     if one.asserted is None and first != one.said:
         # Who quotes another's words may be known by its own.
@@ -175,6 +183,11 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
         # Below it a launcher may say that a child of its own failed.
         return read(cause.name, one.said, where, states)
     return form
+
+
+def _message(one: Raised) -> list[Line]:
+    """The lines of its message."""
+    return one.lines[:1] if one.name in _ONE_LINE and not one.is_mute else one.lines
 
 
 def _where(one: Raised) -> Where:
@@ -226,7 +239,7 @@ def _states(one: Raised, kind: Cause) -> bool:
 def _kind_of(one: Raised) -> Cause:
     if one.name == _UNDEFINED and one.is_library:
         return causes()[OPTIONAL_MISSING]
-    rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
+    rest = "" if one.asserted else "\n".join(line.text for line in _message(one)[1:_KIND_LINES])
     kind = kind_by(f"{one.said}\n{rest}", is_own=one.is_own)
     if kind.name == "checked" and one.source.startswith("assert ") and not _states(one, kind):
         # Where the words that are given with it state nothing, the condition says more.

@@ -50,6 +50,9 @@ _ASIDE = (
 _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|(?:Original )?Traceback|The above exc|During h|srun:|slurmstepd"
     r"|(?:ERROR|WARNING|INFO|CRITICAL):|\[?20\d\d-\d\d-\d\d[ T]|wandb: "
+    # MindSpore's C++ code, the kernel, another thread or process, a bar, and a compiler.
+    r"|\[(?:ERROR|WARNING|INFO|CRITICAL)\] [A-Z]\w{1,30}\(|\[ {0,8}\d{1,9}\.\d{1,9}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d"
+    r"|Exception in thread |Process \w{1,40}-\d+:|Fatal Python error: | *\d{1,3}%\||In file included from "
     # The platform, MPI, and what the shell's script went on with.
     r"|\[ERROR\] (?:TBE |Execute user Python code failed)|\s*(?:Warning|Normal) +[A-Z]\w+ +|Back-off |pyxis: |pdsh@|\[Model[Aa]rts |time=\"20|#\d{1,3} (?:ERROR|\d)"
     r"|-{70,}\s*$|={50,}\s*$|\[[\w.-]+:\d{2,7}\] (?:PMIX|\[\[|mca_|\*\*\*)|Primary job |mpi(?:run|exec)\b"
