@@ -224,3 +224,25 @@ def test_what_others_say_below_an_exception_is_not_its_message(below: str) -> No
 )
 def test_a_message_ends_where_mindspore_or_the_kernel_speaks(below: str) -> None:
     assert verdict_of(GONE + below).cause == "file-missing"
+
+
+@pytest.mark.parametrize(
+    ("above", "said"),
+    [
+        ("apex not installed, taking torch's layer norm", "NameError: name 'trianer' is not defined"),
+        ("Generating train split: 0 examples [00:00, ? examples/s]", "IndexError: list index out of range"),
+        ("CUDA_VISIBLE_DEVICES=0,1", "AssertionError: a GPU is needed"),
+        ("NVIDIA driver 535.54 is loaded", "AssertionError: a GPU is needed"),
+    ],
+)  # fmt: skip
+def test_what_has_nothing_to_do_with_a_lack_is_not_quoted(above: str, said: str) -> None:
+    verdict = verdict_of(f"{above}\n{raised(said)}")
+    assert above not in verdict.what["en"] + verdict.remedy["en"]
+
+
+def test_what_the_authors_say_of_a_value_that_was_tried_is_told_with_it() -> None:
+    tried = raised("ValueError: invalid literal for int() with base 10: 'old'")
+    said = raised("ValueError: row 7 has a bad age", "raise ValueError(f'row {at} has a bad age')")
+    verdict = verdict_of(tried + DURING + said)
+    assert verdict.evidence[0].text == "ValueError: row 7 has a bad age"
+    assert "base 10: 'old'" in verdict.what["en"]

@@ -37,7 +37,8 @@ _NO_CARD = re.compile(
     r"(?i)is_available\(|\bno (?:cuda |npu )?(?:gpu|npu|card|device)s?\b|\b(?:gpu|cuda|npu|bf16|fp16)\b.{0,40}\b(?:required|needed|not available|unavailable)|n't support bf16"
 )
 _CARD_SAID = re.compile(
-    r"CUDA initialization: |NVIDIA-SMI has failed|\b(?:driver|libcuda|aclInit|torch_npu|CUDA_VISIBLE_DEVICES|ASCEND_RT_VISIBLE_DEVICES)\b"
+    r"CUDA initialization: |NVIDIA-SMI has failed|\bCUDA_VISIBLE_DEVICES=(?:-1|['\"]{2}|$)"
+    r"|\b(?:driver|libcuda|aclInit|torch_npu)\b.{0,80}(?i:\bnot\b|n't\b|fail|error|too old|mismatch|unable)"
 )
 # An id beyond an embedding's rows, and what tokenizers say before.
 _BEYOND_TABLE = re.compile(
@@ -48,6 +49,7 @@ _TOO_LONG = re.compile(
 )
 # What a name was to be bound to, and what keeps it from being loaded.
 _UNBOUND = re.compile(r"name '(?P<name>\w{2,60}?)(?:_func|_fn|_cuda|_lib)?' is not defined")
+_NO_NAME = re.compile(rf"NameError: {_UNBOUND.pattern}")
 _UNLOADED = frozenset(("module-missing", "library-mismatch", "library-missing", "import-name"))
 _OF_CARDS = frozenset(
     ("driver-old", "no-cuda", "device-fault", "device-busy", "device-lost", "device-number")
@@ -61,7 +63,7 @@ _SAYS_LACK = re.compile(
 # What these do without is missed by nobody.
 _UNMISSED = re.compile(
     r"(?i)tensorrt|nvinfer|cufft|cublas factory|cuda_dnn|libpng|libjpeg|tensorboard|wandb|deprecat|FutureWarning|pkg_resources|OMP_NUM_THREADS"
-    r"|owner does not match|tokenizers parallelism|\binfo\b|\bdebug\b"
+    r"|image Python extension|libtorch_\w+\.so|/s\]|owner does not match|tokenizers parallelism|\binfo\b|\bdebug\b"
 )
 _ABOVE_LINES = 12
 
@@ -97,10 +99,13 @@ def _lack_above(chosen: Sign) -> Line | None:
     says = next((above for lacks, above in pairs if lacks.search(said)), None)
     if says is None:
         return None
-    lines = reversed(_right_above_stack(chosen))
-    return next(
-        (one for one in lines if says.search(one.text) and not _UNMISSED.search(one.text)), None
-    )
+    name = _NO_NAME.search(said)
+    for line in reversed(_right_above_stack(chosen)):
+        # A name that is not there may be a slip of the pen: only what speaks of it has to do with it.
+        is_of_it = name is None or name[1] in line.text
+        if is_of_it and says.search(line.text) and not _UNMISSED.search(line.text):
+            return line
+    return None
 
 
 def begun_by(chosen: Sign) -> Sign:

@@ -126,6 +126,9 @@ def _says_less(one: Raised, before: Raised, known: Known) -> bool:
         return False
     is_form = handled.particular is not None and not handled.is_stated
     is_tried = handled.cause.name in _TRIED | OF_VERSIONS | _OWN_WORDS
+    if is_tried and one.source.startswith("raise ") and not one.is_library:
+        # What was only tried, and what the authors say of it, who knew where.
+        return False
     return handled.weight > 0 or (is_form and not is_tried)
 
 
