@@ -1,9 +1,14 @@
 """Which exception of a chain is told, what a program outlived, and what was said above an exception that follows from it."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from tests.why.logs import verdict_of
+
+from jumar.why.gather import from_paths
+from jumar.why.judging import judge
 
 STACK = "Traceback (most recent call last):\n"
 OWN = '  File "/u/fit.py", line {at}, in {name}\n    {source}\n'
@@ -121,6 +126,9 @@ def test_a_line_that_could_not_be_logged_is_aside() -> None:
     [
         f'{STACK}  File "/x/site-packages/torch/distributed/rendezvous.py", line 3, in _create\n    go()\n'
         "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.\n",
+        f'{STACK}  File "/x/site-packages/torch/distributed/rendezvous.py", line 3, in _create\n    go()\n'
+        "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of (n0, 29500). The client socket has failed to connect to 10.0.0.1:29500 (errno: 111 - Connection refused).\n",
+        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [n0]:29500 (errno: 111 - Connection refused).\n",
         f'{STACK}  File "/usr/lib/python3.11/multiprocessing/spawn.py", line 3, in _main\n    go()\n'
         "EOFError: Ran out of input\n",
     ],
@@ -246,3 +254,18 @@ def test_what_the_authors_say_of_a_value_that_was_tried_is_told_with_it() -> Non
     verdict = verdict_of(tried + DURING + said)
     assert verdict.evidence[0].text == "ValueError: row 7 has a bad age"
     assert "base 10: 'old'" in verdict.what["en"]
+
+
+def test_what_is_missing_while_a_disk_is_full_follows_from_that(tmp_path: Path) -> None:
+    full = "OSError: [Errno 28] No space left on device: '/ck/1.pt'"
+    gone = "FileNotFoundError: [Errno 2] No such file or directory: '/ck/1.pt'"
+    # The log that ended first is that of the reader.
+    for at, (name, said) in enumerate((("rank0", gone), ("rank1", full))):
+        log = tmp_path / f"{name}.log"
+        log.write_text(raised(said))
+        os.utime(log, (at, at))
+    verdict = judge(from_paths([str(tmp_path)]))
+    assert (verdict.cause, verdict.rank) == ("disk-full", 1)
+    assert gone in verdict.remedy["en"]
+    # What was there no more before has another reason.
+    assert verdict_of(raised(gone) + raised(full)).cause == "file-missing"

@@ -13,6 +13,7 @@ from jumar.why.knowledge import ERROR_LINE, Level, signatures_in
 from jumar.why.line import last_resort, of_line, read_closer
 from jumar.why.naming import name_what_it_is_about
 from jumar.why.reading import Line
+from jumar.why.shell import EFFECT
 from jumar.why.signs import Sign, before
 from jumar.why.symbols import cut
 
@@ -121,7 +122,7 @@ def begun_by(chosen: Sign) -> Sign:
     if not (is_card or (names and first.cause.name in _UNLOADED)):
         return chosen
     first.values["effect"] = said
-    first.also = (*first.also, "shell-effect")
+    first.also = (*first.also, EFFECT)
     return replace(chosen, event=first)
 
 

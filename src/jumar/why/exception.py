@@ -76,6 +76,8 @@ _ADVISED_WRONGLY = frozenset(
 # child hands something over.
 _LEFT_ALONE = re.compile(
     r"Timed out after \d+ seconds waiting for clients|client socket has timed out|RendezvousTimeoutError"
+    # Nobody listens there: who should have may have ended. A host that cannot be reached is another matter.
+    r"|client socket has failed to connect[^\n]{0,300}Connection refused"
     r"|Ran out of input$|pickle data was truncated$"
     r"|(?:resource_sharer|_pin_memory_loop|rebuild_storage_fd|/managers)\b[\s\S]*\n(?:EOF|Connection\w*|BrokenPipe|FileNotFound)Error\b"
 )

@@ -55,6 +55,8 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
+# Nobody listens at the meeting point: who should have may have ended.
+_NOBODY_LISTENS = re.compile(r"client socket has failed to connect.{0,300}Connection refused")
 # What the machine lacks and the program says that it does without.
 _DOES_WITHOUT = re.compile(
     r"(?i)\b(?:continuing|proceeding|going on|carrying on)\b|\b(?:skipping|ignored|ignoring|disabling|falling back)\b|\bwill (?:not be used|be disabled)\b"
@@ -130,6 +132,7 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
             best.cause.name in _SURVIVABLE
             or is_script
             or _TRIES.search(text) is not None
+            or _NOBODY_LISTENS.search(text) is not None
             or (best.cause.whose in ("host", "network") and _DOES_WITHOUT.search(text) is not None)
             or _PASSED.match(text) is not None
         )
