@@ -13,15 +13,18 @@ from tests.why.logs import verdict_of
 from tests.why.pumping import seconds_at_most
 
 from jumar.why import (
+    above,
     advice,
     apart,
     apis,
+    chains,
     details,
     event,
     exception,
     judging,
     line,
     naming,
+    outlived,
     raised,
     reading,
     reasons,
@@ -50,8 +53,8 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
-    modules = (advice, apis, details, event, exception, judging, line, naming, raised, reading)
-    for module in (*modules, reasons, statements):
+    modules = (above, advice, apis, chains, details, event, exception, judging, line, naming)
+    for module in (*modules, outlived, raised, reading, reasons, statements):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 pattern = cast("re.Pattern[Any]", value)

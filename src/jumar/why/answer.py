@@ -13,7 +13,7 @@ from jumar.spec.verdicts import (
     Verdict,
 )
 from jumar.why.beside import beside
-from jumar.why.details import REMEDY, WHAT, Detail, details_of, has_details, is_consequence
+from jumar.why.details import FIRST, REMEDY, WHAT, Detail, details_of, has_details, is_consequence
 from jumar.why.event import Event
 from jumar.why.knowledge import LANGUAGES, LIBRARY_ERROR, PYTHON_ERROR, Cause, Level, texts
 from jumar.why.particulars import words
@@ -24,6 +24,8 @@ from jumar.why.signs import Logs, Sign, around, opened
 MOST_SAME = 3
 """So many lines that tell of the same are shown."""
 _UNEXPLAINED = frozenset((LIBRARY_ERROR, PYTHON_ERROR))
+# Of what the code's authors say themselves the reason may be what they caught.
+_AUTHORS_SAY = _UNEXPLAINED | {"checked", "refused"}
 _SHOWN = 300
 _SPACE = {"en": " ", "zh": ""}
 """What stands between two sentences."""
@@ -100,7 +102,7 @@ def _remedy(
     """What to do about a cause in general, and what its own message and place say."""
     known = texts(language)["also"]
     told = {sentence: known[sentence].format_map(values) for sentence in also}
-    first = [told.pop("advice")] if "advice" in told else []
+    first = [told.pop("advice")] if "advice" in told else _sentences(language, FIRST, details)
     besides = _sentences(language, REMEDY, details)
     sentences = [*first, general.format_map(values), *besides, *told.values()]
     return _ended_once(_SPACE[language].join(sentences))
@@ -135,6 +137,9 @@ def details_around(chosen: Sign, same: Sequence[Sign]) -> list[Detail]:
 def _own_words(event: Event) -> list[Detail]:
     """The exception's own message and the script's own line, where nothing more particular is told."""
     line, error = event.values.get("own"), event.values.get("error", "")
+    handled = event.values.get("handled")
+    if handled and (event.is_unsure or event.cause.name in _AUTHORS_SAY):
+        return [Detail(WHAT, "while-handling", {"handled": handled})]
     is_read = event.particular is not None and not event.is_stated
     if line is None or is_read or event.cause.whose != "script":
         return []

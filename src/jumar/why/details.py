@@ -9,7 +9,8 @@ from functools import cache
 
 from jumar.why.knowledge import LIBRARY_ERROR, Cause, Level, rows
 
-WHAT, REMEDY = "what", "remedy"
+WHAT, REMEDY, FIRST = "what", "remedy", "first"
+"""With what is wrong, behind what to do, or before it."""
 _LINES = re.compile(r"\s*\n\s*")
 _CONSEQUENCES = range(Level.SYMPTOM, Level.WRAPPER + 1)
 

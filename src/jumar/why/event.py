@@ -83,6 +83,8 @@ class Event:
     """That form is one of a sentence, whatever it is about."""
     is_literal: bool = False
     """That form is told by a word or two of the sentence."""
+    is_outlived: bool = False
+    """The program trained on below it."""
 
     @property
     def is_unsure(self) -> bool:

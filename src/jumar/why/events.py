@@ -6,10 +6,12 @@ signature (`line`). Source lines that a traceback quotes are not what happened a
 import re
 from collections.abc import Container, Iterator, Sequence
 
+from jumar.why.chains import kept
 from jumar.why.event import Event, Known, began
-from jumar.why.exception import kept, of_exception
+from jumar.why.exception import of_exception
 from jumar.why.knowledge import CUT_OFF, PEER_LATE, PEER_LOST, Level, causes, signatures_in
 from jumar.why.line import of_line
+from jumar.why.outlived import mark_outlived
 from jumar.why.raised import cut_stack, exceptions
 from jumar.why.reading import Line, unwrapped, waited, without_marks
 
@@ -32,7 +34,9 @@ def events_of(lines: Sequence[Line]) -> list[Event]:
         for event in _events_of_one(unwrapped(without_marks(theirs)), known)
     ]
     found.sort(key=lambda event: event.line.offset)
-    return _with_times(_without_echoes(found), lines)
+    found = _without_echoes(found)
+    mark_outlived(found, lines)
+    return _with_times(found, lines)
 
 
 def _events_of_one(lines: Sequence[Line], known: Known) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""What a Python exception in a log tells: its cause, what it is about, and which of a chain says it best."""
+"""What a Python exception in a log tells: its cause, and what it is about."""
 
 import re
 
@@ -28,13 +28,12 @@ from jumar.why.knowledge import (
 )
 from jumar.why.particulars import Read, Where, read, read_refusal
 from jumar.why.raised import Raised
+from jumar.why.reading import Line
 from jumar.why.statements import stated
 from jumar.why.symbols import LONGEST_ERROR, cut
 
-# What fails where code only tries whether a value is of a kind.
-_TRIED = frozenset(("number-text", "encoding", "attribute-missing", "key-missing"))
 # What another version of a package shows as.
-_OF_VERSIONS = frozenset(
+OF_VERSIONS = frozenset(
     (
         *("attribute-missing", "import-name", "library-use", "module-missing", "wrong-type"),
         *("library-mismatch", "optional-missing", "name-missing", "configuration", "arguments"),
@@ -55,18 +54,12 @@ _LACKS = re.compile(
     r"has no attribute|unexpected keyword|positional argument|multiple values for|cannot import name|values to unpack"
     r"|expected \d+ (?:positional )?arguments?|KeyError|No module named '?\w+\."
 )
-# What only says that something failed for an exception that was shown before.
-_WRAPS = re.compile(
-    r"(?i)\b(?:an )?error (?:occurred )?(?:while|during|when|in|executing)\b|see (?:the )?(?:above|original)|Unable to run|failed to (?:run|execute)\b"
-)
 # Where the names in the message tell more than the class.
 _SAYS_LITTLE = GENERAL | {
     *("configuration", "arguments", "wrong-type", "shape", "dtype", "other-device", "index-range"),
     *("data-broken", "data-pipeline", "not-there", "already-there", "library-use", "numerical"),
     *("model-load", "checkpoint-fit", "key-missing", "none-value", "autograd", "number-text"),
 }
-_INTERRUPTED = "KeyboardInterrupt"
-_SLIPS = frozenset(("NameError", "UnboundLocalError"))
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _LIBRARY_MISMATCH = "library-mismatch"
@@ -79,74 +72,32 @@ _ADVISED_WRONGLY = frozenset(
         *("lora-pattern", "fsdp-views", "paddle-place"),
     )
 )
+# Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a
+# child hands something over.
+_LEFT_ALONE = re.compile(
+    r"Timed out after \d+ seconds waiting for clients|client socket has timed out|RendezvousTimeoutError"
+    # Nobody listens there: who should have may have ended. A host that cannot be reached is another matter.
+    r"|client socket has failed to connect[^\n]{0,300}Connection refused"
+    r"|Ran out of input$|pickle data was truncated$"
+    r"|(?:resource_sharer|_pin_memory_loop|rebuild_storage_fd|/managers)\b[\s\S]*\n(?:EOF|Connection\w*|BrokenPipe|FileNotFound)Error\b"
+)
+_HANDS_OVER = re.compile(r"multiprocess\w*/|/popen_\w+\.py|distributed/|rendezvous")
+# What Python says of these is one line; below it others speak.
+_ONE_LINE = frozenset(
+    (
+        *("KeyError", "IndexError", "NameError", "UnboundLocalError", "ZeroDivisionError"),
+        "ModuleNotFoundError",
+    )
+)
 _KIND_LINES, _READ_LINES = 2, 8
 # Statements that refuse to go on, and as what their messages are read.
 _REFUSALS = {"raise ": PYTHON_ERROR, "assert ": "checked"}
 _SENTENCE_WORDS = 4
 
 
-def kept(raised: list[Raised], known: Known) -> list[Raised]:
-    """Of a chain, the one that says it best.
-
-    A cause that is named as such is the fault. One that was being handled is mostly a detail of the
-    next, unless that one is no more than a lost peer or a fault of cleaning up. What was raised aside counts
-    only alone."""
-    kept: list[Raised] = []
-    for one in [one for one in raised if not one.is_aside] or raised:
-        if one.is_effect and kept:
-            if not _tells_more(one, kept[-1], known):
-                continue
-            kept.pop()
-        if one.replaces and kept:
-            if (
-                one.is_cleaning
-                or kept[-1].name == _INTERRUPTED
-                or _is_slip(one, kept[-1], known)
-                or _says_less(one, kept[-1], known)
-            ):
-                continue
-            kept.pop()
-        kept.append(one)
-    return kept
-
-
-def _tells_more(one: Raised, cause: Raised, known: Known) -> bool:
-    """Whether what followed from an exception says more than that does: `Empty` of a queue says nothing."""
-    if _WRAPS.search(one.said) and not cause.is_mute:
-        return False
-    event, before = of_exception(one, known), of_exception(cause, known)
-    if before.particular is None and "advice" in event.also and "advice" not in before.also:
-        # It was raised to say what to do.
-        return True
-    if before.cause.name in (PYTHON_ERROR, LIBRARY_ERROR) and event.weight:
-        return True
-    if event.particular is not None and (
-        before.cause.whose == "network" or before.cause.name in _TRIED
-    ):
-        # What could not be fetched or read so was tried otherwise, too, and the last says what was meant.
-        return True
-    return before.level > event.level
-
-
-def _is_slip(one: Raised, before: Raised, known: Known) -> bool:
-    """Whether the code that was to handle an exception only has a slip of its own: what it could not tell is the first."""
-    if one.name not in _SLIPS or one.is_library:
-        return False
-    handled = of_exception(before, known)
-    return handled.level <= Level.FAULT and handled.cause.name not in _TRIED | _OF_VERSIONS
-
-
-def _says_less(one: Raised, before: Raised, known: Known) -> bool:
-    """Whether an exception says less than the one that was being handled when it was raised."""
-    event, handled = of_exception(one, known), of_exception(before, known)
-    if event.level is not handled.level:
-        return event.level > handled.level
-    return event.weight == 0 and event.particular is None and handled.weight > 0
-
-
 def of_exception(one: Raised, known: Known) -> Event:
     """The sign that an exception is."""
-    text = "\n".join(line.text for line in one.lines if not is_asked_back(line.text))
+    text = "\n".join(line.text for line in _message(one) if not is_asked_back(line.text))
     whole = f"{one.frames}\n{text}"
     best = best_of([one for one in known if one.is_in(text, whole)])
     # What a launcher says below the script's own exception is not its message.
@@ -160,7 +111,7 @@ def of_exception(one: Raised, known: Known) -> Event:
         best = None if kind.name in TOLD_BY_LINES else best
     cause = _kind_of(one) if best is None else best.cause
     told = told_by(one)
-    if told.api is not None and cause.name in _OF_VERSIONS:
+    if told.api is not None and cause.name in OF_VERSIONS:
         cause = causes()[API_GONE if told.api.is_gone else API_NEW]
     is_told = one.is_aside or cause.name in (API_GONE, API_NEW)
     form = None if is_told else _form_of(one, cause, is_known=best is not None)
@@ -186,10 +137,11 @@ def of_exception(one: Raised, known: Known) -> Event:
         }
         | ({} if one.place is None else {"place": one.place})
         | ({} if not one.own_source else {"own": one.own_source})
+        | ({} if not one.handled else {"handled": cut(one.handled, LONGEST_ERROR)})
         | ({"part": one.part} if one.part and one.source == one.own_source else {}),
         0 if best is None else best.weight,
         one.lines[-1].offset + len(one.lines[-1].text),
-        is_general=not is_named and not one.is_own,
+        is_general=(not is_named and not one.is_own) or _is_left_alone(one),
         is_hint=is_hint,
         also=_also(told, kind, form, is_of_versions=_is_of_versions(one, kind, form)),
         particular=None if form is None else form.name,
@@ -199,6 +151,12 @@ def of_exception(one: Raised, known: Known) -> Event:
     if event.is_unsure:
         _take_at_its_word(event, one)
     return event
+
+
+def _is_left_alone(one: Raised) -> bool:
+    """Whether it says only that another process did not come or is gone."""
+    is_between = _HANDS_OVER.search(one.frames) is not None
+    return is_between and _LEFT_ALONE.search(f"{one.frames}\n{one.said}") is not None
 
 
 def _take_at_its_word(event: Event, one: Raised) -> None:
@@ -214,7 +172,7 @@ def _take_at_its_word(event: Event, one: Raised) -> None:
 
 def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
     """What the form of its message says more than its cause, with the line of source and the files that it came through."""
-    below = "\n".join(line.text for line in one.lines[1:_READ_LINES])
+    below = "\n".join(line.text for line in _message(one)[1:_READ_LINES])
     first = one.lines[0].text.strip()
     if one.asserted is None and first != one.said:
         # Who quotes another's words may be known by its own.
@@ -227,6 +185,11 @@ def _form_of(one: Raised, cause: Cause, *, is_known: bool) -> Read | None:
         # Below it a launcher may say that a child of its own failed.
         return read(cause.name, one.said, where, states)
     return form
+
+
+def _message(one: Raised) -> list[Line]:
+    """The lines of its message."""
+    return one.lines[:1] if one.name in _ONE_LINE and not one.is_mute else one.lines
 
 
 def _where(one: Raised) -> Where:
@@ -278,7 +241,7 @@ def _states(one: Raised, kind: Cause) -> bool:
 def _kind_of(one: Raised) -> Cause:
     if one.name == _UNDEFINED and one.is_library:
         return causes()[OPTIONAL_MISSING]
-    rest = "" if one.asserted else "\n".join(line.text for line in one.lines[1:_KIND_LINES])
+    rest = "" if one.asserted else "\n".join(line.text for line in _message(one)[1:_KIND_LINES])
     kind = kind_by(f"{one.said}\n{rest}", is_own=one.is_own)
     if kind.name == "checked" and one.source.startswith("assert ") and not _states(one, kind):
         # Where the words that are given with it state nothing, the condition says more.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jumar.spec.verdicts import Verdict
 from jumar.why import peers
-from jumar.why.above import said_above
+from jumar.why.above import begun_by, said_above
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
 from jumar.why.details import WHAT, Detail
 from jumar.why.dumps import stalled
@@ -22,10 +22,10 @@ from jumar.why.knowledge import (
     by_platform,
     causes,
 )
-from jumar.why.line import last_resort, read_closer
+from jumar.why.line import last_resort, only_announces, read_closer
 from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
-from jumar.why.shell import ran_without
+from jumar.why.shell import EFFECT, ran_without
 from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
 from jumar.why.silent import silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
@@ -33,6 +33,9 @@ from jumar.why.symbols import LONGEST_ERROR, cut
 _TAIL = 16 * 1024
 """How much of a log's end is read for forms where nothing else is known."""
 _FOLLOWED = 5
+_DISK_FULL = "disk-full"
+# What was not written, or only in part, may be missed by whoever reads it.
+_OF_DISKS = frozenset(("file-missing", "checkpoint-broken", "data-broken"))
 _MOST_HINTS = 100
 _ASKED_BEFORE = "asked-before"
 _RIGHT_BELOW = 3
@@ -73,7 +76,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     if chosen is None:
         return answer("nothing", {}, read, details=silent_end(logs))
     chosen = _inner_word(_compilers_word(chosen, read.signs), read.signs)
-    chosen = ran_without(chosen, read.signs)
+    chosen = begun_by(_without_room(ran_without(chosen, read.signs), read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
@@ -154,6 +157,26 @@ def _inner_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:
         and not sign.event.is_hint
     )
     return next(raised, chosen)
+
+
+def _without_room(chosen: Sign, signs: Sequence[Sign]) -> Sign:
+    """The disk that was full before something was missing or cut off, or in another log."""
+    if chosen.event.cause.name not in _OF_DISKS:
+        return chosen
+    event = chosen.event
+    full = (
+        sign
+        for sign in signs
+        if sign.event.cause.name == _DISK_FULL
+        and not (sign.is_survived or sign.event.is_hint)
+        and (sign.source is not chosen.source or sign.event.line.offset < event.line.offset)
+    )
+    first = next(full, None)
+    if first is None:
+        return chosen
+    first.event.values["effect"] = event.values.get("error", event.line.text.strip())
+    first.event.also = (*first.event.also, EFFECT)
+    return first
 
 
 def _is_of_setup(sign: Sign, pip: Sign) -> bool:
@@ -239,7 +262,8 @@ def _telling(hints: list[Sign]) -> list[Sign]:
     """Of lines that call themselves errors, those that say what is wrong; all of them if none does."""
     for sign in (*hints[:_MOST_HINTS], *hints[-_MOST_HINTS:]):
         read_closer(sign.event)
-    return [sign for sign in hints if sign.event.cause.name != ERROR_LINE] or hints
+    known = [sign for sign in hints if sign.event.cause.name != ERROR_LINE]
+    return known or [sign for sign in hints if not only_announces(sign.event)] or hints
 
 
 def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) -> Verdict:

@@ -55,6 +55,12 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
+# Nobody listens at the meeting point: who should have may have ended.
+_NOBODY_LISTENS = re.compile(r"client socket has failed to connect.{0,300}Connection refused")
+# What the machine lacks and the program says that it does without.
+_DOES_WITHOUT = re.compile(
+    r"(?i)\b(?:continuing|proceeding|going on|carrying on)\b|\b(?:skipping|ignored|ignoring|disabling|falling back)\b|\bwill (?:not be used|be disabled)\b"
+)
 # What was said before a container's program began, what apt and nvidia-smi passed over, what the kernel waited for and mostly
 # got, and a peer that is gone already: a program that ended itself says more.
 _PASSED = re.compile(
@@ -77,6 +83,17 @@ _ERROR_WORD = re.compile(
 )
 _WARNS = re.compile(r"(?i)(?<!NCCL )\bwarn(?:ing)?\b|\bdeprecat")
 _DEPRECATES = re.compile(r"(?i)\bdeprecat|will be removed")
+# That something failed, and no more: who says so announces what says why, or repeats it.
+_ANNOUNCES = re.compile(
+    r"(?i)^[\W\d_]{0,40}(?:(?:error|critical|fatal|exception|main|root|trainer?|stderr)\b[\W\d_]{0,40}){0,4}"
+    r"(?:(?:an? |the )?(?:unexpected |unhandled |uncaught |internal |unknown )?(?:error|exception|failure|problem)s?"
+    r"(?: (?:has |have )?(?:been )?(?:occurred|happened|raised|caught|encountered|detected))?(?:,? please check.{0,40})?"
+    r"|(?:an? )?(?:error|exception|failure) (?:while |when |during |in |at |executing |running |processing )+"
+    r"(?:the |a )?(?:stage |step |phase |task |job |function |main )?['\"]?[\w.-]{1,40}['\"]?(?: with overrides: \[.{0,1500}\])?"
+    r"|(?:the |your )?(?:model )?(?:training|train|job|run|task|stage|step|script|program|process|command|experiment|trial|pipeline|execution|fit)"
+    r"(?: [\w.-]{1,40})? (?:has |was |is )?(?:failed|fails|aborted|stopped|terminated|crashed|interrupted)(?: unexpectedly| with (?:an )?errors?)?)"
+    r"[\W\d]{0,8}"
+)
 # A sentence that ends on the next line.
 _GOES_ON = (":", ",", "\\", "(")
 # What Rust programs write below an error, the last one the reason.
@@ -115,6 +132,8 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
             best.cause.name in _SURVIVABLE
             or is_script
             or _TRIES.search(text) is not None
+            or _NOBODY_LISTENS.search(text) is not None
+            or (best.cause.whose in ("host", "network") and _DOES_WITHOUT.search(text) is not None)
             or _PASSED.match(text) is not None
         )
         said = {"error": cut(text.strip(), LONGEST_ERROR)}
@@ -146,6 +165,11 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
             below=" ".join(below),
         )
     return None
+
+
+def only_announces(hint: Event) -> bool:
+    """Whether a line says that something failed, and neither what nor why."""
+    return not hint.below and _ANNOUNCES.fullmatch(hint.line.text.strip()) is not None
 
 
 def read_closer(hint: Event) -> None:

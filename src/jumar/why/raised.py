@@ -41,11 +41,18 @@ _OWN_FAULTS = frozenset(
 _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
 # What Python says of an exception of its own cleaning up; the one that ended the program is another.
-_ASIDE = ("Error in sys.excepthook", "Exception ignored in", "Error in atexit")
+_ASIDE = (
+    *("Error in sys.excepthook", "Exception ignored in", "Error in atexit"),
+    # A line that could not be written into a log.
+    "--- Logging error ---",
+)
 # A message ends where a launcher, a logger or another exception speaks.
 _ANOTHER_MATTER = re.compile(
     r"\[?[WIEF]\d{3,4} |terminate called|(?:Original )?Traceback|The above exc|During h|srun:|slurmstepd"
     r"|(?:ERROR|WARNING|INFO|CRITICAL):|\[?20\d\d-\d\d-\d\d[ T]|wandb: "
+    # MindSpore's C++ code, the kernel, another thread or process, a bar, and a compiler.
+    r"|\[(?:ERROR|WARNING|INFO|CRITICAL)\] [A-Z]\w{1,30}\(|\[ {0,8}\d{1,9}\.\d{1,9}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d"
+    r"|Exception in thread |Process \w{1,40}-\d+:|Fatal Python error: | *\d{1,3}%\||In file included from "
     # The platform, MPI, and what the shell's script went on with.
     r"|\[ERROR\] (?:TBE |Execute user Python code failed)|\s*(?:Warning|Normal) +[A-Z]\w+ +|Back-off |pyxis: |pdsh@|\[Model[Aa]rts |time=\"20|#\d{1,3} (?:ERROR|\d)"
     r"|-{70,}\s*$|={50,}\s*$|\[[\w.-]+:\d{2,7}\] (?:PMIX|\[\[|mca_|\*\*\*)|Primary job |mpi(?:run|exec)\b"
@@ -120,6 +127,8 @@ class Raised:
     """The expression that is None, where the stack tells it."""
     quoted: str = ""
     """All lines of source that the stack quotes."""
+    handled: str = ""
+    """What the exception said that was being handled, or that it was raised for."""
 
     @property
     def said(self) -> str:

@@ -1,9 +1,12 @@
 """Lines of a log as their writers meant them: without colours and prefixes, with rank and time."""
 
 import calendar
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_END = re.compile(r"[\r\n]")
@@ -11,6 +14,24 @@ _LINE_END = re.compile(r"[\r\n]")
 _QUOTED_END = re.compile(rb"(?<=\w)\r(?=['\"])")
 # A traceback that somebody has pasted as one line.
 _PASTED = re.compile(rb'Traceback \(most recent call last\): +File "')
+# A record of a logger, or of what a container wrote.
+_RECORD = re.compile(rb'\{"\w{1,20}": ?"')
+_RECORD_SAYS = (
+    *(
+        "log",
+        "message",
+        "msg",
+        "event",
+        "error",
+        "exception",
+        "exc_info",
+        "traceback",
+        "stack_trace",
+    ),
+    *("stacktrace", "stack"),
+)
+_RECORD_LEVELS = ("level", "levelname", "severity")
+_GRAVE = frozenset(("error", "critical", "fatal"))
 _PASTED_PARTS = re.compile(r"(?= File \")|(?: )(?=[A-Z][A-Za-z]{2,40}(?:Error|Exception): )")
 # `[rank1]: `, `1: `, `[3]:`, `(Actor pid=7, ip=…) `, `[default0]:`, `[1,0]<stderr>:`, `10.0.0.7: `, `worker-3: `,
 # `(raylet) `; `W0000` is none.
@@ -52,6 +73,7 @@ _WAITED = re.compile(r"ran for (\d{1,12}) milliseconds|Timed out after (\d{1,9})
 _WAITS = (("EI0006", 120.0), ("EI0002", 1800.0))
 _LONGEST = 2000
 _FEWEST_CITED = 3
+_RECORD_LINES = 400
 _BEGINS, _FRAME_BELOW = "Traceback (most recent call last)", re.compile(r'\s*File "')
 _ALIKE = {ord(digit): "0" for digit in "123456789"}
 # What an editor or a forum makes of straight quotes.
@@ -87,12 +109,33 @@ def lines_of(start: int, text: bytes, year: int) -> list[Line]:
         if b"\r" in raw:
             raw = _QUOTED_END.sub(rb"\\r", raw)
         # A bar that is drawn again and again, and what was written over it.
-        ends = _PASTED_PARTS if _PASTED.search(raw) else _LINE_END
-        for piece in ends.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]:
+        for piece in _pieces(raw):
             if piece.strip():
                 found.append(_line(offset, _ESCAPE.sub("", piece[:_LONGEST]), year))
         offset += len(raw) + 1
     return found
+
+
+def _pieces(raw: bytes) -> list[str]:
+    """What one line of a file holds: what a bar drew one over the other, a pasted traceback, or what a record says."""
+    if _RECORD.match(raw) and len(raw) <= 20 * _LONGEST:
+        with suppress(ValueError, RecursionError):
+            said = "\n".join(_said_in(json.loads(raw)))
+            return said.split("\n")[-_RECORD_LINES:] if said else [raw.decode("utf-8", "replace")]
+    ends = _PASTED_PARTS if _PASTED.search(raw) else _LINE_END
+    return ends.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]
+
+
+def _said_in(record: Any) -> Iterator[str]:
+    """What a record tells people."""
+    told = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+    levels = (str(told[key]).lower() for key in _RECORD_LEVELS if key in told)
+    mark = "ERROR: " if any(level in _GRAVE for level in levels) else ""
+    for key in _RECORD_SAYS:
+        said = told.get(key)
+        if isinstance(said, str) and said.strip():
+            yield mark + said.rstrip("\n")
+            mark = ""
 
 
 def without_marks(lines: Sequence[Line]) -> list[Line]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from jumar.why.knowledge import Level
 from jumar.why.signs import Sign
 
+EFFECT = "shell-effect"
+"""The sentence that says what follows from a sign that was put before another."""
 _NOT_FOUND = r": (?:command )?not found(?: in PATH)?\s*$"
 # The options of the command above it, which ran without them.
 _OPTION = re.compile(rf": (?:line )?\d+: -{{1,2}}[A-Za-z][\w.-]*(?:=\S*)?{_NOT_FOUND}")
@@ -47,7 +49,7 @@ def ran_without(chosen: Sign, signs: Sequence[Sign]) -> Sign:
     if first is None:
         return chosen
     first.event.values["effect"] = event.values.get("error", event.line.text.strip())
-    first.event.also = (*first.event.also, "shell-effect")
+    first.event.also = (*first.event.also, EFFECT)
     return first
 
 

@@ -86,7 +86,8 @@ def read_log(source: Source, read: Logs) -> None:
         ]
     survived = _last_gap(found, status.st_size)
     read.signs.extend(
-        Sign(event, source, status.st_mtime, index < survived) for index, event in enumerate(found)
+        Sign(event, source, status.st_mtime, event.is_outlived or index < survived)
+        for index, event in enumerate(found)
     )
 
 
