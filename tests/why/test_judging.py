@@ -387,6 +387,10 @@ def test_any_mix_of_lines_gives_a_verdict(text: str) -> None:
         # Nothing that is known: only its words are read.
         ("ValueError: No anchors found in the pyramid", "unsure"),
         ("ValueError: the widths of both branches do not agree", "unsure"),
+        # What only restates the exception's class, and a bound of a number, which is no version.
+        ("KeyError: 'fusion.pool'", "unsure"),
+        ("TypeError: 'NoneType' object is not iterable", "unsure"),
+        ("ValueError: nucleus requires a value > 0.0 and <= 1.0", "unsure"),
         # Its rule, or what to do, is in the message itself.
         ("ValueError: `mode` must be one of 'fast', 'slow'", "fault"),
         ("ValueError: No anchors found in the pyramid. Please check `anchor_sizes`.", "fault"),
