@@ -52,8 +52,6 @@ _BY_WORDS = GENERAL - {PYTHON_ERROR} | {
 _BY_CLASS = frozenset(
     ("none-value", "key-missing", "attribute-missing", "unpacking", "name-missing", "import-name")
 )
-# Forms that say no more than the class either.
-_RESTATE = frozenset(("none-plain", "key-plain"))
 # Within one message: what it says of a lost peer is worth more than that an operator failed.
 _VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
 
@@ -95,7 +93,7 @@ class Event:
         """Whether no table knows its message, nor does that say what to do: it is only read literally."""
         if "advice" in self.also:
             return False
-        if self.is_literal or self.particular in _RESTATE:
+        if self.is_literal:
             return True
         is_by_words = self.particular is None and not self.weight
         name = self.cause.name
