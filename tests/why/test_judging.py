@@ -387,6 +387,8 @@ def test_any_mix_of_lines_gives_a_verdict(text: str) -> None:
         # Nothing that is known: only its words are read.
         ("ValueError: No anchors found in the pyramid", "unsure"),
         ("ValueError: the widths of both branches do not agree", "unsure"),
+        # A bound of a number, which is no version.
+        ("ValueError: nucleus requires a value > 0.0 and <= 1.0", "unsure"),
         # Its rule, or what to do, is in the message itself.
         ("ValueError: `mode` must be one of 'fast', 'slow'", "fault"),
         ("ValueError: No anchors found in the pyramid. Please check `anchor_sizes`.", "fault"),
@@ -398,6 +400,20 @@ def test_what_is_only_read_literally_is_called_so(tmp_path: Path, message: str, 
     assert (verdict.kind, verdict.whose == "unknown") == (kind, kind == "unsure")
     assert verdict.what["en"].startswith("This message is not known") == (kind == "unsure")
     assert verdict.what["zh"].startswith("这条消息不在已知之列") == (kind == "unsure")
+
+
+@pytest.mark.parametrize(
+    "message", ["KeyError: 'fusion.pool'", "TypeError: 'NoneType' object is not iterable"]
+)
+def test_what_restates_its_class_is_sure_only_at_a_line_of_the_script(
+    tmp_path: Path, message: str
+) -> None:
+    in_script = TRACEBACK.format(line=9)
+    in_library = in_script + LIBRARY.format(path="fusion/core.py", name="pool")
+    kinds = [
+        why(tmp_path, rank0=f"{where}{message}\n").kind for where in (in_script, in_library, "")
+    ]
+    assert kinds == ["fault", "unsure", "unsure"]
 
 
 PY_SPY = """\

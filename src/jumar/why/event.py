@@ -48,6 +48,10 @@ _BY_WORDS = GENERAL - {PYTHON_ERROR} | {
     *("numerical", "model-load", "checkpoint-fit", "autograd", "not-a-number", "too-late"),
     *("library-mismatch", "rank-setup", "parallel-plan", "access", "kernel-missing"),
 }
+# What an exception's class alone tells: inside a library that is no more than the class.
+_BY_CLASS = frozenset(
+    ("none-value", "key-missing", "attribute-missing", "unpacking", "name-missing", "import-name")
+)
 # Within one message: what it says of a lost peer is worth more than that an operator failed.
 _VAGUE_LAST = {Level.VAGUE: Level.LOST_PEER + 0.5}
 
@@ -91,8 +95,11 @@ class Event:
         """Whether no table knows its message, nor does that say what to do: it is only read literally."""
         if "advice" in self.also:
             return False
+        if self.is_literal:
+            return True
         is_by_words = self.particular is None and not self.weight
-        return self.is_literal or (is_by_words and self.cause.name in _BY_WORDS)
+        name = self.cause.name
+        return is_by_words and (name in _BY_WORDS or (self.is_general and name in _BY_CLASS))
 
     @property
     def level(self) -> Level:

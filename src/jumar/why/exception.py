@@ -65,6 +65,8 @@ _UNDEFINED = "NameError"
 _LIBRARY_MISMATCH = "library-mismatch"
 _MODULE_PACKAGE = "module-package"
 """The form of a module's name of which nothing else is known."""
+# Forms that say no more than the class: inside a library, whose line it is tells the user nothing.
+_RESTATE = frozenset(("none-plain", "key-plain"))
 # Forms of messages whose own advice leads elsewhere, or says less: an empty weight is not one of another size.
 _ADVISED_WRONGLY = frozenset(
     (
@@ -146,7 +148,8 @@ def of_exception(one: Raised, known: Known) -> Event:
         also=_also(told, kind, form, is_of_versions=_is_of_versions(one, kind, form)),
         particular=None if form is None else form.name,
         is_stated=form is not None and form.is_stated,
-        is_literal=form is not None and form.is_literal,
+        is_literal=form is not None
+        and (form.is_literal or (form.name in _RESTATE and (one.is_library or not one.frames))),
     )
     if event.is_unsure:
         _take_at_its_word(event, one)

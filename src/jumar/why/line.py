@@ -68,6 +68,8 @@ _PASSED = re.compile(
     r"|.{0,80}\b(?:not responding, still trying|blocked for more than \d+ seconds)"
     r"|.{0,120}NCCL WARN .{0,60}[Cc]onnect to \S+ failed\W+Connection refused"
 )
+# The type of an event of Kubernetes, which calls no fault by another name.
+_EVENT_TYPE = re.compile(r"\s*Warning\s+(?=[A-Z]\w+\s)")
 # Commands, environments and settings that are shown hold words of faults and are none.
 _SHOWN = re.compile(
     r"\s--[a-z][\w-]+\b.{0,200}?\s--[a-z][\w-]+\b.{0,200}?\s--[a-z]|^\s*(?:export )?[A-Z][A-Z0-9_]{2,}="
@@ -124,6 +126,7 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
         is_script = best.cause.whose == "script" and best.cause.level is Level.FAULT
         # Only what is said behind it is warned of.
         head = text[: text.find(best.anchor)] if is_error else text
+        head = _EVENT_TYPE.sub("", head, count=1)
         is_warning = is_script and _WARNS.search(head) is not None
         if is_warning and _DEPRECATES.search(text):
             return None
