@@ -269,3 +269,17 @@ def test_what_is_missing_while_a_disk_is_full_follows_from_that(tmp_path: Path) 
     assert gone in verdict.remedy["en"]
     # What was there no more before has another reason.
     assert verdict_of(raised(gone) + raised(full)).cause == "file-missing"
+
+
+@pytest.mark.parametrize(
+    ("above", "is_told"),
+    [
+        ("trainable params: 0 || all params: 124 || trainable%: 0.0", True),
+        ("trainable params: 12 || all params: 1,500 || trainable%: 0.8000", False),
+        ("UserWarning: None of the inputs have requires_grad=True. Gradients will be None", True),
+    ],
+)
+def test_what_is_trained_is_told_only_where_it_is_nothing(above: str, is_told: bool) -> None:
+    said = "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
+    verdict = verdict_of(f"{above}\n{raised(said, 'loss.backward()')}")
+    assert (f"“{above}”" in verdict.what["en"]) == is_told
