@@ -17,6 +17,12 @@ _DONE = re.compile(
     r"(?:done|finished|complete[d]?|finished training|done training|exiting|bye)\W*$"
 )
 _TAIL = 2048
+# How HCCL names the rank that it waits for.
+_PEER = re.compile(
+    r"\bremote rank ?:? ?\[(\d{1,6})\]|dst_rank\[\d{1,6}\]-remoteUserrank\[(\d{1,6})\]"
+)
+_NEXT_WRITER = re.compile(r"Traceback \(most recent")
+_MOST_WAITING, _REPORT_LINES = 64, 40
 
 
 def silent(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> int | None:
@@ -35,6 +41,36 @@ def silent(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> int 
             enqueued[sign.rank] = int(found[1])
     least = [rank for rank, number in enqueued.items() if number == min(enqueued.values())]
     return least[0] if len(least) == 1 < len(enqueued) else None
+
+
+def awaited(chosen: Sign, others: Sequence[Sign]) -> int | None:
+    """The rank that the chosen one waits for, or the one that this waits for in turn, as far as ranks name each other: the first
+    that names none. None where they wait for each other in a ring, or name nobody."""
+    waits = [sign for sign in (chosen, *others) if sign.event.level is Level.LOST_PEER]
+    named: dict[int, int] = {}
+    for sign in waits[:_MOST_WAITING]:
+        peer = _named_by(sign)
+        if peer is not None and sign.rank is not None:
+            named.setdefault(sign.rank, peer)
+    # Who writes no number of its own still names another.
+    at = _named_by(chosen) if chosen.rank is None else chosen.rank
+    seen: set[int] = set()
+    while at in named and at not in seen:
+        seen.add(at)
+        at = named[at]
+    complaining = {sign.rank for sign in waits}
+    return None if at is None or at in complaining else at
+
+
+def _named_by(sign: Sign) -> int | None:
+    """The rank that a sign's own report says it waits for."""
+    for line in below(sign)[:_REPORT_LINES]:
+        if line.offset > sign.event.line.offset and _NEXT_WRITER.match(line.text):
+            break
+        found = _PEER.search(line.text) if line.writer in (sign.event.line.writer, "") else None
+        if found is not None:
+            return int(found[1] or found[2])
+    return None
 
 
 def finished(
