@@ -136,3 +136,27 @@ def test_versions_that_do_not_fit_are_mended_first() -> None:
         "RuntimeError: Call aclnnInplaceOne failed, detail:EZ9999: Inner Error!\n"
     )
     assert verdict.remedy["en"].startswith("Mend that first")
+
+
+def test_what_an_operator_refuses_is_its_inputs_fault_though_the_error_is_called_inner() -> None:
+    verdict = verdict_of(
+        "RuntimeError: call aclnnIndex failed, detail:EZ9999: Inner Error!\n"
+        "EZ9999: [PID: 7] indices[0] shape [4,77] can not be broadcast with indices[1] shape [4,78][FUNC:Infer]\n"
+    )
+    assert verdict.cause == "kernel-arguments"
+
+
+def test_another_rank_on_the_first_card_is_told_first() -> None:
+    full = (
+        "RuntimeError: NPU out of memory. Tried to allocate 270.00 MiB (NPU 0; 29.50 GiB total capacity; 3.64 GiB already allocated; "
+        "3.64 GiB current active; 21.00 MiB free; 3.65 GiB reserved in total by PyTorch)\n"
+    )
+    assert verdict_of(f"[rank3]: {full}").remedy["en"].startswith("This is rank 3, and")
+    assert "This is rank" not in verdict_of(f"[rank0]: {full}").remedy["en"]
+
+
+def test_no_flash_attention_on_npus() -> None:
+    missing = "ImportError: FlashAttention2 has been toggled on, but it cannot be used: the package flash_attn seems to be not installed.\n"
+    mark = "[ERROR] 2026-03-01-10:02:01 (PID:7, Device:3, RankID:-1) ERR99999 UNKNOWN applicaiton exception\n"
+    assert verdict_of(missing + mark).remedy["en"].startswith("On NPUs there is no flash-attn")
+    assert "On NPUs there is no flash-attn" not in verdict_of(missing).remedy["en"]

@@ -21,6 +21,7 @@ _LOGGED = re.compile(
 )
 _NUMBERED = re.compile(r"(?<!\w)ERR\d{5} ")
 _NO_ERROR = re.compile(r"^\[(?:INFO|EVENT|DEBUG|WARNING|TRACE)\] ")
+_CODE = re.compile(r"(?<!\w)(?:\w{1,60}\()?E[A-Z1-9]\d{4}(?:\)?: |\[PID: )")
 _HEAD = re.compile(
     r"(?<!\w)(?:\w{1,60}\()?(?P<code>E[A-Z1-9]\d{4})(?:\[PID: \d{1,10}\][^(\n]{0,90}\(\w{6}\)|\))?: *"
     r"(?:\[PID: \d{1,10}\] *)?(?:20\d\d-[\d.:-]{8,24} *)?"
@@ -42,7 +43,7 @@ _HANDED_ON = re.compile(
 )
 # A rule, and what broke it.
 _TELLS = re.compile(
-    r"(?i)\b(?:should|must|expected?|allow(?:ed|s)?|supports?|unsupported|not implemented|out of range|not equal|mismatch|inconsistent|exceeds?|invalid"
+    r"(?i)\b(?:should|must|expected?|allow(?:ed|s)?|supports?|unsupported|not implemented|out of range|not equal|mismatch|can ?not be|not match|inconsistent|exceeds?|invalid"
     r"|(?:larger|less|greater|smaller|more) than|no such|not found|not exist|errorStr|different)\b"
 )
 # Which core of which card it was, before what it was.
@@ -67,6 +68,10 @@ class Report:
     """What tells most of it."""
     advised: str
     """What it says to do, where that is more than what is said of anything."""
+    has_code: bool
+    """It is one of CANN, not only a number of torch_npu's."""
+    is_rule: bool
+    """What is said names a rule that is not kept."""
 
 
 def begins(text: str) -> bool:
@@ -96,13 +101,22 @@ def report_in(lines: Iterable[Line]) -> Report | None:
     if first is None:
         return None
     facts = "\n".join(_MAY_BE.sub("", text) for text in kept)
-    return Report(facts, _said(kept[first:]), _advised(kept[first:]))
+    has_code = any(_CODE.search(text) or _LOGGED.match(text) for text in kept)
+    level, said = _said(kept[first:])
+    is_rule = level == _SAYS_RULE or _TELLS.search(said) is not None
+    return Report(facts, said, _advised(kept[first:]), has_code, is_rule)
 
 
-def _said(lines: Sequence[str]) -> str:
+def logged(lines: Iterable[str]) -> str:
+    """The lines of CANN's own log that tell of errors, where it goes to the screen."""
+    return "\n".join(line for line in lines if _LOGGED.match(line))
+
+
+def _said(lines: Sequence[str]) -> tuple[int, str]:
     """The line that tells most: a title that is not an inner error's, else one that states a rule, else the first."""
     found = [one for line in lines for one in _sentences(line)]
-    return min(found, key=lambda one: one[0], default=(0, ""))[1][:_LONGEST]
+    level, said = min(found, key=lambda one: one[0], default=(_SAYS_NOTHING, ""))
+    return level, said[:_LONGEST]
 
 
 def _sentences(line: str) -> Iterator[tuple[int, str]]:

@@ -5,9 +5,10 @@ A code such as 507899 or ERR02200 only says which layer failed. The report besid
 import re
 from collections.abc import Iterator, Sequence
 
-from jumar.why.cann import Report, begins, report_in
+from jumar.why.cann import Report, begins, logged, report_in
 from jumar.why.details import FIRST, WHAT, Detail
 from jumar.why.event import Event
+from jumar.why.knowledge import causes
 from jumar.why.particulars import read_below
 from jumar.why.reading import Line
 from jumar.why.signs import Sign, before, below
@@ -35,6 +36,7 @@ _SPEAKS_OF_CARDS = re.compile(
 )
 _NEXT = 3
 """Bytes between a line and the next."""
+_OPERATOR = re.compile(r"\bcall aclnn\w+ failed")
 _REFUSED = "kernel-arguments"
 _SAID, _ADVISED = "cann", "cann-advice"
 
@@ -45,7 +47,7 @@ def name_by_report(chosen: Sign) -> None:
     report = _report_of(chosen)
     if report is None:
         return
-    form = read_below(_FORMS, report.facts)
+    form = read_below(_FORMS, f"{report.facts}\n{logged(_above(chosen))}")
     if form is not None:
         event.also = tuple(one for one in event.also if one not in _OF_EXCEPTIONS)
         event.cause, event.particular = form.cause, form.name
@@ -53,6 +55,8 @@ def name_by_report(chosen: Sign) -> None:
         event.values = {**event.values, **form.values}
         return
     if event.particular is None:
+        if event.cause.name == _FORMS and report.is_rule and _OPERATOR.search(event.line.text):
+            event.cause = causes()[_REFUSED]
         event.values |= {_SAID: report.said} if report.said else {}
         event.values |= {_ADVISED: report.advised} if report.advised else {}
 
@@ -80,12 +84,18 @@ def _report_of(chosen: Sign) -> Report | None:
         return None
     lines = [line for line in below(chosen) if _is_by(line, event)]
     own = "\n".join(line.text for line in lines if line.offset <= event.end + _NEXT)
-    if begins(own):
-        return report_in(lines)
-    if not is_of_cards:
+    found = report_in(lines)
+    if not (is_of_cards or begins(own)):
         return None
-    above = [line for line in before(chosen) if _is_by(line, event)]
-    return report_in(lines) or report_in(_last(above))
+    if found is not None and found.has_code:
+        return found
+    # A number alone tells less than what was said before.
+    above = _last([line for line in before(chosen) if _is_by(line, event)])
+    return report_in(above) or found
+
+
+def _above(chosen: Sign) -> Iterator[str]:
+    return (line.text for line in before(chosen) if _is_by(line, chosen.event))
 
 
 def _is_by(line: Line, event: Event) -> bool:
