@@ -57,6 +57,15 @@ def test_of_ranks_that_wait_in_a_ring_none_is_named_as_the_last() -> None:
     assert "These ranks say so: 0, 1, 2" in verdict.what["en"]
 
 
+def test_two_that_wait_for_each_other_in_different_operations_are_told_so_first() -> None:
+    logs = _waiting(r0=1, r1=0)
+    same = _of(logs)
+    assert "different operations (rank" not in same.what["en"]
+    verdict = _of({**logs, 1: logs[1].replace("AllReduce", "AllGather")})
+    assert "0: AllReduce, 1: AllGather" in verdict.what["en"]
+    assert verdict.remedy["en"].startswith("They do not call the same collectives")
+
+
 def test_the_log_of_the_rank_that_is_waited_for_is_shown_as_it_ends() -> None:
     logs = {**_waiting(r0=1, r1=2), 2: "step 99\nsaving to /mnt/nas\n"}
     verdict = _of(logs)

@@ -19,6 +19,7 @@ _BEGINS = re.compile(
 _LOGGED = re.compile(
     r"^\[ERROR\] [A-Z]{2,12}\(\d{1,10},[^)\n]{0,80}\): ?[\d.:-]{19,30} *\[[^\]]{1,60}\] ?(?:\[?(?:tid:)?\d{1,10}\]?,? ?)?|^\[[^\]\n]{0,40}\] \[atb\] "
 )
+_HEADING = re.compile(r"[- ]")
 _NUMBERED = re.compile(r"(?<!\w)ERR\d{5} ")
 _NO_ERROR = re.compile(r"^\[(?:INFO|EVENT|DEBUG|WARNING|TRACE)\] ")
 _CODE = re.compile(r"(?<!\w)(?:\w{1,60}\()?E[A-Z1-9]\d{4}(?:\)?: |\[PID: )")
@@ -130,7 +131,7 @@ def _sentences(line: str) -> Iterator[tuple[int, str]]:
     part = _PARTS.search(text)
     text = text if part is None else text[: part.start()]
     text = _FROM_DEVICE.sub("", _WHERE.sub("", text).strip(" ."))
-    if len(text) < _FEWEST or _HANDED_ON.search(text):
+    if len(text) < _FEWEST or _HEADING.match(text) or _HANDED_ON.search(text):
         return
     if head is not None and not _INNER.match(head["code"]):
         yield _SAYS_ALL, text

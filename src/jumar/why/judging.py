@@ -9,7 +9,7 @@ from jumar.spec.verdicts import Verdict
 from jumar.why import peers
 from jumar.why.above import begun_by, said_above
 from jumar.why.answer import MOST_SAME, WAITING, answer, details_around, evidence_of
-from jumar.why.details import WHAT, Detail
+from jumar.why.details import FIRST, WHAT, Detail
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
 from jumar.why.knowledge import (
@@ -294,6 +294,8 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
         rank = late
         if "to" not in values:
             values = {**values, "peer": str(late)}
+    elif event.level is Level.LOST_PEER:
+        details = [*_of_operations(chosen, others), *details]
     details = [*details, *_right_above(chosen, others), *said_above(chosen)]
     return replace(
         answer(
@@ -305,6 +307,15 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
         rank=rank,
         place=values.get("place"),
     )
+
+
+def _of_operations(chosen: Sign, others: Sequence[Sign]) -> list[Detail]:
+    """That ranks that wait for each other are in different operations."""
+    waits = peers.operations(chosen, others)
+    if not waits:
+        return []
+    told = ", ".join(f"{rank}: {op}" for rank, op in sorted(waits.items())[:_FOLLOWED])
+    return [Detail(WHAT, "ops-differ", {"ops": told}), Detail(FIRST, "ops-order", {})]
 
 
 def _of_late(
