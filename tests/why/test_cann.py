@@ -169,3 +169,10 @@ def test_no_flash_attention_on_npus() -> None:
     mark = "[ERROR] 2026-03-01-10:02:01 (PID:7, Device:3, RankID:-1) ERR99999 UNKNOWN applicaiton exception\n"
     assert verdict_of(missing + mark).remedy["en"].startswith("On NPUs there is no flash-attn")
     assert "On NPUs there is no flash-attn" not in verdict_of(missing).remedy["en"]
+
+
+def test_on_npus_the_backend_is_hccl() -> None:
+    asked = "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!\n"
+    mark = "[ERROR] 2026-03-01-10:02:01 (PID:7, Device:3, RankID:-1) ERR99999 UNKNOWN applicaiton exception\n"
+    assert verdict_of(asked + mark).remedy["en"].startswith("On NPUs the backend is hccl")
+    assert "the backend is hccl" not in verdict_of(asked).remedy["en"]

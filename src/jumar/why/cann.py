@@ -14,10 +14,11 @@ from jumar.why.reading import Line
 _BEGINS = re.compile(
     r"(?<!\w)(?:\w{1,60}\()?E[A-Z1-9]\d{4}(?:\)?: |\[PID: )|(?<!\w)ERR\d{5} |^-+ Ascend Error Message"
     # A line of its log.
-    r"|^\[ERROR\] [A-Z]{2,12}\(\d{1,10},"
+    r"|^\[ERROR\] [A-Z]{2,12}\(\d{1,10},",
+    re.MULTILINE,
 )
 _LOGGED = re.compile(
-    r"^\[ERROR\] [A-Z]{2,12}\(\d{1,10},[^)\n]{0,80}\): ?[\d.:-]{19,30} *\[[^\]]{1,60}\] ?(?:\[?(?:tid:)?\d{1,10}\]?,? ?)?|^\[[^\]\n]{0,40}\] \[atb\] "
+    r"^\[ERROR\] [A-Z]{2,12}\(\d{1,10},[^)\n]{0,80}\): ?[\d.:-]{19,30} *\[[^\]]{1,200}\] ?(?:\[?(?:tid:)?\d{1,10}\]?,? ?)?|^\[[^\]\n]{0,40}\] \[atb\] "
 )
 _HEADING = re.compile(r"[- ]")
 _NUMBERED = re.compile(r"(?<!\w)ERR\d{5} ")

@@ -31,7 +31,7 @@ _OF_CARDS = frozenset(
 # What an exception's message is read for says nothing more where the report is known.
 _OF_EXCEPTIONS = frozenset(("advice", "names", "inside", "between"))
 _SPEAKS_OF_CARDS = re.compile(
-    r"(?i)npu|acl|hccl|\bhcom|ascend|error code|inner error|\bcann\b|\bge(?:init)?\b|graph|stream|\bdevice|E[A-Z1-9]\d{4}"
+    r"(?i)npu|acl|hccl|\bhcom|ascend|error code|inner error|\bcann\b|\bge(?:init)?\b|graph|stream|\boperator\b|\bdevice|E[A-Z1-9]\d{4}"
     r"|^[\w.]*Error: *$|^\[ERROR\]"
 )
 _NEXT = 3
@@ -44,17 +44,19 @@ _SAID, _ADVISED = "cann", "cann-advice"
 def name_by_report(chosen: Sign) -> None:
     """What the report beside a sign tells, if there is one."""
     event = chosen.event
-    report = _report_of(chosen)
-    if report is None:
+    # What a script raises itself is not explained by what CANN says while the program ends.
+    if not (event.cause.name in _OF_CARDS or _SPEAKS_OF_CARDS.search(event.line.text)):
         return
-    form = read_below(_FORMS, f"{report.facts}\n{logged(_above(chosen))}")
+    report = _report_of(chosen)
+    facts = "" if report is None else report.facts
+    form = read_below(_FORMS, f"{facts}\n{logged(_above(chosen))}")
     if form is not None:
         event.also = tuple(one for one in event.also if one not in _OF_EXCEPTIONS)
         event.cause, event.particular = form.cause, form.name
         event.is_general = event.is_hint = event.is_stated = event.is_literal = False
         event.values = {**event.values, **form.values}
         return
-    if event.particular is None:
+    if report is not None and event.particular is None:
         if event.cause.name == _FORMS and report.is_rule and _OPERATOR.search(event.line.text):
             event.cause = causes()[_REFUSED]
         event.values |= {_SAID: report.said} if report.said else {}
@@ -78,14 +80,10 @@ def told_by_report(event: Event) -> Iterator[Detail]:
 
 def _report_of(chosen: Sign) -> Report | None:
     event = chosen.event
-    is_of_cards = event.cause.name in _OF_CARDS
-    # What a script raises itself is not explained by what CANN says while the program ends.
-    if not (is_of_cards or _SPEAKS_OF_CARDS.search(event.line.text)):
-        return None
     lines = [line for line in below(chosen) if _is_by(line, event)]
     own = "\n".join(line.text for line in lines if line.offset <= event.end + _NEXT)
     found = report_in(lines)
-    if not (is_of_cards or begins(own)):
+    if not (event.cause.name in _OF_CARDS or begins(own)):
         return None
     if found is not None and found.has_code:
         return found
