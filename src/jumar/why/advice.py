@@ -24,7 +24,7 @@ _NO_ADVICE = re.compile(
     r"(?i)report (?:a|this|the) (?:bug|issue)|open an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
     # `call aclnnAdd failed` names what was called.
     r"|[Cc]heck failed\b|[Cc]heck the documentation of torch\.load|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
-    r"|look up dimensions by name|[Pp]lease search \"CANN|[Rr]efer to the documentation of|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
+    r"|look up dimensions by name|[Pp]lease search \"CANN|[Rr]efer to the documentation of|^Run task for graph|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
 # What whoever posted a log wrote below it: no library says I, nor asks for help.
 _POSTED = re.compile(

@@ -50,13 +50,14 @@ def name_by_report(chosen: Sign) -> None:
     report = _report_of(chosen)
     facts = "" if report is None else report.facts
     form = read_below(_FORMS, f"{facts}\n{logged(_above(chosen))}")
-    if form is not None:
+    is_read = event.particular is not None and not (event.is_stated or event.is_literal)
+    if form is not None and not (is_read and form.cause is event.cause):
         event.also = tuple(one for one in event.also if one not in _OF_EXCEPTIONS)
         event.cause, event.particular = form.cause, form.name
         event.is_general = event.is_hint = event.is_stated = event.is_literal = False
         event.values = {**event.values, **form.values}
         return
-    if report is not None and event.particular is None:
+    if form is None and report is not None and event.particular is None:
         if event.cause.name == _FORMS and report.is_rule and _OPERATOR.search(event.line.text):
             event.cause = causes()[_REFUSED]
         event.values |= {_SAID: report.said} if report.said else {}
