@@ -84,6 +84,21 @@ def test_a_bar_of_a_rank_that_still_prepares_is_told_first() -> None:
     assert verdict.remedy["en"].startswith("That rank was not stuck")
 
 
+def test_a_bar_of_a_rank_that_still_loads_is_told_first() -> None:
+    verdict = verdict_of(
+        "Loading checkpoint shards:  13%|#3        | 4/30 [02:00<13:00, 30.0s/it]\n"
+        "[rank2]: RuntimeError: HCCL function error: HcclBroadcast, error code is 9\n"
+        f"[rank2]: {_TIMES_OUT}"
+    )
+    assert "“Loading checkpoint shards”, 13 %" in verdict.what["en"]
+    done = verdict_of(
+        "Loading checkpoint shards:  13%|#3  | 4/30 [02:00<13:00]\rLoading checkpoint shards: 100%|####| 30/30 [15:00<00:00]\n"
+        f"[rank2]: RuntimeError: HCCL function error: HcclBroadcast, error code is 9\n[rank2]: {_TIMES_OUT}"
+    )
+    assert "progress bar" not in done.what["en"]
+    assert verdict.remedy["en"].startswith("Loading takes longer")
+
+
 def test_what_may_be_is_no_fact_and_is_not_quoted_as_advice() -> None:
     verdict = verdict_of(f"RuntimeError: HCCL function error: x(), error code is 9\n{_TIMES_OUT}")
     assert "The message itself says" not in verdict.remedy["en"]
