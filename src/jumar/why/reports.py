@@ -37,6 +37,7 @@ _SPEAKS_OF_CARDS = re.compile(
 _NEXT = 3
 """Bytes between a line and the next."""
 _OPERATOR = re.compile(r"\bcall aclnn\w+ failed")
+_OF_MEMORY = "device-memory"
 _REFUSED = "kernel-arguments"
 _SAID, _ADVISED = "cann", "cann-advice"
 
@@ -50,8 +51,9 @@ def name_by_report(chosen: Sign) -> None:
     report = _report_of(chosen)
     facts = "" if report is None else report.facts
     form = read_below(_FORMS, f"{facts}\n{logged(_above(chosen))}")
-    is_read = event.particular is not None and not (event.is_stated or event.is_literal)
-    if form is not None and not (is_read and form.cause is event.cause):
+    # Who fills the card is known by the numbers of a message, which CANN's report does not have.
+    is_counted = event.particular is not None and event.cause.name == _OF_MEMORY
+    if form is not None and not (is_counted and form.cause is event.cause):
         event.also = tuple(one for one in event.also if one not in _OF_EXCEPTIONS)
         event.cause, event.particular = form.cause, form.name
         event.is_general = event.is_hint = event.is_stated = event.is_literal = False
