@@ -17,6 +17,7 @@ from jumar.why import (
     advice,
     apart,
     apis,
+    cann,
     chains,
     details,
     event,
@@ -25,6 +26,7 @@ from jumar.why import (
     line,
     naming,
     outlived,
+    peers,
     raised,
     reading,
     reasons,
@@ -53,7 +55,20 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
-    modules = (above, advice, apis, chains, details, event, exception, judging, line, naming)
+    modules = (
+        above,
+        advice,
+        apis,
+        cann,
+        chains,
+        peers,
+        details,
+        event,
+        exception,
+        judging,
+        line,
+        naming,
+    )
     for module in (*modules, outlived, raised, reading, reasons, statements):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jumar.spec.causes import Cause as PlatformCause
-from jumar.why.details import REMEDY, WHAT
+from jumar.why.details import FIRST, REMEDY, WHAT
 from jumar.why.knowledge import (
     API_GONE,
     API_NEW,
@@ -52,7 +52,7 @@ def test_what_is_said_besides_is_whole() -> None:
     sentences = texts("en")["also"]
     for names, to, sentence, pattern in rows("jumar.why", "details.tsv"):
         assert set(names.split()) <= set(causes()), names
-        assert to in (WHAT, REMEDY)
+        assert to in (FIRST, WHAT, REMEDY)
         # A pattern gives every value that its sentence has.
         values = set(re.findall(r"(?<!\{)\{(\w+)\}", sentences[sentence]))
         assert values == set(re.compile(pattern).groupindex), sentence

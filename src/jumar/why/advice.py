@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from jumar.why.apis import Api, api_of
+from jumar.why.cann import before_report
 from jumar.why.raised import Raised
 
 # Sentences of a message that say what to do. What one is only asked to report, or told of the documentation, is none.
@@ -23,7 +24,7 @@ _NO_ADVICE = re.compile(
     r"(?i)report (?:a|this|the) (?:bug|issue)|open an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
     # `call aclnnAdd failed` names what was called.
     r"|[Cc]heck failed\b|[Cc]heck the documentation of torch\.load|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
-    r"|look up dimensions by name|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
+    r"|look up dimensions by name|[Pp]lease search \"CANN|[Rr]efer to the documentation of|^Run task for graph|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
 # What whoever posted a log wrote below it: no library says I, nor asks for help.
 _POSTED = re.compile(
@@ -224,7 +225,7 @@ class Told:
 
 def told_by(one: Raised) -> Told:
     """What an exception tells beyond its kind."""
-    message = "\n".join(line.text.strip() for line in one.lines)
+    message = "\n".join(text.strip() for text in before_report(one.lines))
     values: dict[str, str] = {}
     sentences: list[str] = []
     advised = advice(message)

@@ -18,6 +18,7 @@ from jumar.why.event import Event
 from jumar.why.knowledge import LANGUAGES, LIBRARY_ERROR, PYTHON_ERROR, Cause, Level, texts
 from jumar.why.particulars import words
 from jumar.why.reasons import words as words_of_reasons
+from jumar.why.reports import has_report, told_by_report
 from jumar.why.scan import line_number
 from jumar.why.signs import Logs, Sign, around, opened
 
@@ -32,6 +33,8 @@ _SPACE = {"en": " ", "zh": ""}
 _STOPS = (".", "。", "!", "?", "！", "？", "…")
 _MOST_RANKS = 16
 _ENDED_TWICE = re.compile(r"([.!?。！？])”[.。]")
+WAITING = "waiting-ranks"
+"""Said of all that complain."""
 _MESH = "mesh-start"
 """Said of ranks that never came together: who says so tells nothing of who is missing."""
 
@@ -121,7 +124,11 @@ def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:
 def details_around(chosen: Sign, same: Sequence[Sign]) -> list[Detail]:
     """What is said around the line besides, and around others that tell of the same."""
     cause = chosen.event.cause
-    own = [*_own_words(chosen.event), *beside(chosen.event, around(chosen))]
+    own = [
+        *_own_words(chosen.event),
+        *told_by_report(chosen.event),
+        *beside(chosen.event, around(chosen)),
+    ]
     if not has_details(cause):
         return own
     text = "\n".join(around(sign) for sign in (chosen, *same[: MOST_SAME - 1]))
@@ -130,7 +137,7 @@ def details_around(chosen: Sign, same: Sequence[Sign]) -> list[Detail]:
     is_start = any(one.sentence == _MESH for one in found)
     if cause.level is Level.LOST_PEER and len(waiting) > 1 and not is_start:
         ranks = ", ".join(map(str, waiting[:_MOST_RANKS]))
-        found.append(Detail(WHAT, "waiting-ranks", {"ranks": ranks}))
+        found.append(Detail(WHAT, WAITING, {"ranks": ranks}))
     return found
 
 
@@ -143,7 +150,9 @@ def _own_words(event: Event) -> list[Detail]:
     is_read = event.particular is not None and not event.is_stated
     if line is None or is_read or event.cause.whose != "script":
         return []
-    is_told = event.is_stated or "{error}" in texts("en")[event.cause.name]["what"]
+    is_told = (
+        event.is_stated or has_report(event) or "{error}" in texts("en")[event.cause.name]["what"]
+    )
     said = [] if is_told else [Detail(WHAT, "own-message", {"error": error})]
     if line in error:
         return said

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from jumar.why.details import REMEDY, WHAT, Detail
+from jumar.why.details import FIRST, REMEDY, WHAT, Detail
 from jumar.why.event import Event
 
 # tqdm counts what is done: what fails is the next.
 _PROGRESS = re.compile(r"(?<![\d/.])(?P<at>\d{1,9})/(?P<of>\d{1,9}) \[\d+:\d\d(?::\d\d)?<")
 # A step that ends one of several epochs by chance is rare from here on.
 _FEWEST, _MOST_EPOCHS = 10, 1000
+_FIRST_CARD = re.compile(r"\b[GN]PU 0\b")
+# What is told of a card that others hold in part.
+_SHARED = frozenset(("memory-others", "memory-others-cached"))
 _OF_SIZES = frozenset(
     ("shape", "checked", "refused", "configuration", "single-value", "python-error")
 )
@@ -38,6 +41,7 @@ def beside(event: Event, text: str) -> Iterator[Detail]:
     above = text.partition(event.line.text)[0]
     yield from _last_batch(event, above)
     yield from _chosen_class(event.values, event.cause.name, above)
+    yield from _wrong_card(event)
 
 
 def _last_batch(event: Event, above: str) -> Iterator[Detail]:
@@ -57,6 +61,13 @@ def _last_batch(event: Event, above: str) -> Iterator[Detail]:
             WHAT, "last-batch" if is_end else "last-turn", {"at": str(at + 1), "of": str(of)}
         )
         yield Detail(REMEDY, "last-dropped", {})
+
+
+def _wrong_card(event: Event) -> Iterator[Detail]:
+    """That another rank than the first fills the first card, where others do too."""
+    found = _FIRST_CARD.search(event.line.text) if event.particular in _SHARED else None
+    if found is not None and event.line.rank:
+        yield Detail(FIRST, "wrong-card", {"rank": str(event.line.rank), "card": "0"})
 
 
 def _chosen_class(values: Mapping[str, str], cause: str, above: str) -> Iterator[Detail]:

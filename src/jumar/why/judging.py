@@ -8,8 +8,8 @@ from dataclasses import replace
 from jumar.spec.verdicts import Verdict
 from jumar.why import peers
 from jumar.why.above import begun_by, said_above
-from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
-from jumar.why.details import WHAT, Detail
+from jumar.why.answer import MOST_SAME, WAITING, answer, details_around, evidence_of
+from jumar.why.details import FIRST, WHAT, Detail
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
 from jumar.why.knowledge import (
@@ -25,9 +25,10 @@ from jumar.why.knowledge import (
 from jumar.why.line import last_resort, only_announces, read_closer
 from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
+from jumar.why.reports import name_by_report
 from jumar.why.shell import EFFECT, ran_without
 from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
-from jumar.why.silent import silent_end
+from jumar.why.silent import end_of, silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
 
 _TAIL = 16 * 1024
@@ -79,6 +80,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     chosen = begun_by(_without_room(ran_without(chosen, read.signs), read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
+    name_by_report(chosen)
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
 
 
@@ -269,22 +271,35 @@ def _telling(hints: list[Sign]) -> list[Sign]:
 def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) -> Verdict:
     event = chosen.event
     rank, name, cause = chosen.rank, event.cause.name, event.cause
-    values, also = event.values, event.also
+    values, also, particular = event.values, event.also, event.particular
+    late = None
     if event.level is Level.LOST_PEER:
         ended = peers.finished(chosen, others, logs)
         silent = peers.silent(chosen, others, logs) if ended is None else None
         if ended is not None:
             rank, name, cause = ended[0], "peer-finished", causes()["peer-finished"]
-            values, also = {"rank": str(rank), "said": ended[1]}, ()
+            values, also, particular = {"rank": str(rank), "said": ended[1]}, (), None
         elif silent is not None:
             rank, name, values = silent, "peer-silent", {"rank": str(silent)}
+            particular = None
+        late = silent if ended is None else None
+        late = peers.awaited(chosen, others) if late is None and ended is None else late
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
     # Who failed around an agent that was told to end did so for that.
     details = [] if _ASKED_BEFORE in also else details_around(chosen, same)
+    if late is not None:
+        # Who it is needs no list of the others.
+        details = [one for one in details if one.sentence != WAITING]
+        details += _of_late(late, chosen, others, logs)
+        rank = late
+        if "to" not in values:
+            values = {**values, "peer": str(late)}
+    elif event.level is Level.LOST_PEER:
+        details = [*_of_operations(chosen, others), *details]
     details = [*details, *_right_above(chosen, others), *said_above(chosen)]
     return replace(
         answer(
-            *(name, values, read, cause, also, event.particular, details),
+            *(name, values, read, cause, also, particular, details),
             is_unsure=event.is_unsure,
         ),
         evidence=evidence_of([chosen, *same[: MOST_SAME - 1]]),
@@ -292,6 +307,33 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
         rank=rank,
         place=values.get("place"),
     )
+
+
+def _of_operations(chosen: Sign, others: Sequence[Sign]) -> list[Detail]:
+    """That ranks that wait for each other are in different operations."""
+    waits = peers.operations(chosen, others)
+    if not waits:
+        return []
+    told = ", ".join(f"{rank}: {op}" for rank, op in sorted(waits.items())[:_FOLLOWED])
+    return [Detail(WHAT, "ops-differ", {"ops": told}), Detail(FIRST, "ops-order", {})]
+
+
+def _of_late(
+    late: int, chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]
+) -> list[Detail]:
+    """That others wait in turn for a rank, and how the log of that one ends, if it tells of no fault."""
+    values = chosen.event.values
+    peer = values.get("peer", str(late))
+    found: list[Detail] = []
+    if peer != str(late):
+        found.append(Detail(WHAT, "waits-in-turn", {"peer": peer, "late": str(late)}))
+    heard = {id(sign.source) for sign in (chosen, *others)}
+    own = (source for source in logs if source.rank == late and id(source) not in heard)
+    end = next(filter(None, map(end_of, own)), None)
+    return [
+        *found,
+        *([] if end is None else [Detail(WHAT, "late-ends", {"late": str(late), "last": end[1]})]),
+    ]
 
 
 def _different(event: Event, others: Sequence[Sign]) -> list[Sign]:

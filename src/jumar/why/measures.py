@@ -12,6 +12,8 @@ _GAPS = 0.15
 _SINGLE, _HELD, _SCATTERED = "memory-single", "memory-others", "memory-gaps"
 _HELD_CACHED = "memory-others-cached"
 
+_SPLIT = "tensor-split"
+_MOST_SPLIT = 64
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
@@ -21,6 +23,8 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
     """Whether the numbers bear out what a form says; a form that says nothing of numbers always fits."""
     if form in (_OLDER, _NEWER):
         return _is_outside(form, values)
+    if form == _SPLIT:
+        return _is_split(int(values["file"]), int(values["model"]))
     if form not in (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED):
         return True
     total, asked = _bytes(values, "total"), _bytes(values, "asked")
@@ -31,6 +35,13 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
         return spare > max(asked, _GAPS * total)
     others = total - _bytes(values, "free") - _held_by_it(form, values)
     return others > max(_OTHERS * total, _CONTEXT)
+
+
+def _is_split(one: int, other: int) -> bool:
+    """Whether one length is the other, cut into 2, 4, 8 … parts."""
+    least, most = sorted((one, other))
+    parts = most // max(least, 1)
+    return least * parts == most and 1 < parts <= _MOST_SPLIT and parts & (parts - 1) == 0
 
 
 def _is_outside(form: str, values: Mapping[str, str]) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jumar.why.knowledge import Level
 from jumar.why.reading import Line, lines_of
@@ -17,6 +17,15 @@ _DONE = re.compile(
     r"(?:done|finished|complete[d]?|finished training|done training|exiting|bye)\W*$"
 )
 _TAIL = 2048
+# How HCCL names the rank that it waits for.
+_PEER = re.compile(
+    r"\bremote rank ?:? ?\[(\d{1,6})\]|dst_rank\[\d{1,6}\]-remoteUserrank\[(\d{1,6})\]"
+)
+_OPERATION = re.compile(
+    r"\btag ?\[(?:Hccl)?((?:All|Reduce|Broad|Gather|Scatter|Send|Recv|Batch)[A-Za-z]{2,24})"
+)
+_NEXT_WRITER = re.compile(r"Traceback \(most recent")
+_MOST_WAITING, _REPORT_LINES = 64, 40
 
 
 def silent(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> int | None:
@@ -35,6 +44,59 @@ def silent(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> int 
             enqueued[sign.rank] = int(found[1])
     least = [rank for rank, number in enqueued.items() if number == min(enqueued.values())]
     return least[0] if len(least) == 1 < len(enqueued) else None
+
+
+def awaited(chosen: Sign, others: Sequence[Sign]) -> int | None:
+    """The rank that the chosen one waits for, or the one that this waits for in turn, as far as ranks name each other: the first
+    that names none. None where they wait for each other in a ring, or name nobody."""
+    waits = [sign for sign in (chosen, *others) if sign.event.level is Level.LOST_PEER]
+    named: dict[int, int] = {}
+    for sign in waits[:_MOST_WAITING]:
+        peer = _named_by(sign)
+        if peer is not None and sign.rank is not None:
+            named.setdefault(sign.rank, peer)
+    # Who writes no number of its own still names another.
+    at = _named_by(chosen) if chosen.rank is None else chosen.rank
+    seen: set[int] = set()
+    while at in named and at not in seen:
+        seen.add(at)
+        at = named[at]
+    complaining = {sign.rank for sign in waits}
+    return None if at is None or at in complaining else at
+
+
+def operations(chosen: Sign, others: Sequence[Sign]) -> Mapping[int, str]:
+    """In which operation each of two ranks waits that wait for each other in different ones; else nothing.
+
+    Of others that is no fault: the stages of a pipeline do different things."""
+    waits = [sign for sign in (chosen, *others) if sign.event.level is Level.LOST_PEER]
+    found: dict[int, tuple[int | None, str]] = {}
+    for sign in waits[:_MOST_WAITING]:
+        op = _found_in(sign, _OPERATION)
+        if op is not None and sign.rank is not None:
+            found.setdefault(sign.rank, (_named_by(sign), op))
+    for rank, (peer, op) in found.items():
+        other = found.get(rank if peer is None else peer)
+        if other is not None and other[0] == rank and other[1] != op and peer is not None:
+            return {rank: op, peer: other[1]}
+    return {}
+
+
+def _named_by(sign: Sign) -> int | None:
+    """The rank that a sign's own report says it waits for."""
+    found = _found_in(sign, _PEER)
+    return None if found is None else int(found)
+
+
+def _found_in(sign: Sign, pattern: re.Pattern[str]) -> str | None:
+    """The first part that a pattern names in a sign's own report."""
+    for line in below(sign)[:_REPORT_LINES]:
+        if line.offset > sign.event.line.offset and _NEXT_WRITER.match(line.text):
+            break
+        found = pattern.search(line.text) if line.writer in (sign.event.line.writer, "") else None
+        if found is not None:
+            return next(part for part in found.groups() if part)
+    return None
 
 
 def finished(

@@ -14,14 +14,14 @@ _LONGEST = 160
 
 def silent_end(sources: Sequence[Source]) -> list[Detail]:
     """The last line of the log that was written last, and how to see what ended it."""
-    ends = [end for source in sources if (end := _end_of(source)) is not None]
+    ends = [end for source in sources if (end := end_of(source)) is not None]
     if not ends:
         return []
     _, last = max(ends, key=lambda end: end[0])
     return [Detail(WHAT, "silent-end", {"last": last}), Detail(REMEDY, "silent-next", {})]
 
 
-def _end_of(source: Source) -> tuple[float, str] | None:
+def end_of(source: Source) -> tuple[float, str] | None:
     """When a log was written last, and its last line; None where it has none."""
     with opened(source) as fd:
         if fd is None:
