@@ -4,14 +4,17 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from jumar.spec.verdicts import Verdict
 from jumar.why import peers
 from jumar.why.above import begun_by, said_above
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
+from jumar.why.crashed import name_where_it_crashed
 from jumar.why.details import WHAT, Detail
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
+from jumar.why.filled import name_how_it_filled
 from jumar.why.knowledge import (
     ERROR_LINE,
     EXTENSION_BUILD,
@@ -23,10 +26,24 @@ from jumar.why.knowledge import (
     causes,
 )
 from jumar.why.line import last_resort, only_announces, read_closer
-from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
+from jumar.why.naming import (
+    name_by_what_is_around,
+    name_by_what_is_below,
+    name_what_it_is_about,
+)
 from jumar.why.reading import Line, lines_of
 from jumar.why.shell import EFFECT, ran_without
-from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
+from jumar.why.signs import (
+    Logs,
+    Sign,
+    Source,
+    below,
+    far_around,
+    far_lines,
+    opened,
+    read_log,
+    year_of,
+)
 from jumar.why.silent import silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
 
@@ -79,7 +96,11 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     chosen = begun_by(_without_room(ran_without(chosen, read.signs), read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
-    return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
+    name_by_what_is_around(chosen.event, partial(far_around, chosen))
+    name_how_it_filled(chosen.event, partial(far_lines, chosen))
+    others = [sign for sign in read.signs if sign is not chosen]
+    name_where_it_crashed(chosen, others)
+    return _told(chosen, others, logs, read)
 
 
 def unread(files: int) -> Verdict:

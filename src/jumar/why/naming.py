@@ -3,10 +3,11 @@
 It is looked for in the chosen one only: to read all lines so closely would take too long."""
 
 import re
+from collections.abc import Callable
 
 from jumar.why.event import Event
 from jumar.why.knowledge import API_GONE, API_NEW, ERROR_LINE, LIBRARY_ERROR, PYTHON_ERROR, Level
-from jumar.why.particulars import Read, read, read_below
+from jumar.why.particulars import Read, around, read, read_around, read_below
 from jumar.why.reasons import advised_by, reason_of, speaker_of
 
 # What a line's class tells so little of that its grammar tells more.
@@ -67,6 +68,16 @@ def name_what_it_is_about(event: Event) -> None:
 def name_by_what_is_below(event: Event, text: str) -> None:
     """Of a line that only announces what follows, what that says."""
     form = read_below(event.particular or event.cause.name, text)
+    if form is not None:
+        event.cause, event.particular = form.cause, form.name
+        event.is_stated = event.is_literal = False
+        event.values = {**event.values, **form.values}
+
+
+def name_by_what_is_around(event: Event, text: Callable[[], str]) -> None:
+    """Of a line that leaves open which of several things is wrong, the one that the lines around it tell."""
+    heading = event.particular or event.cause.name
+    form = read_around(heading, text()) if heading in around() else None
     if form is not None:
         event.cause, event.particular = form.cause, form.name
         event.is_stated = event.is_literal = False
