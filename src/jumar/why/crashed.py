@@ -16,7 +16,9 @@ from jumar.why.symbols import LONGEST_ERROR, cut
 
 _CRASHED = frozenset(("crash", "aborted"))
 # The form that these have is that of a signal, which says less than a stack.
-_PLAIN_FORMS = frozenset((None, "worker-crash", "illegal-instruction"))
+_PLAIN_FORMS = frozenset(
+    (None, "worker-crash", "illegal-instruction", "crash-heap", "windows-crash")
+)
 _CURRENT = re.compile(r"Current thread (?:0x)?[0-9a-f]+ [^\n]{0,80}\(most recent call first\):")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<at>\d+) in (?P<name>\S+)')
 _COLLECTING = re.compile(r"\s+Garbage-collecting\s*$")
@@ -40,6 +42,16 @@ _STANDARD = re.compile(r"/lib/python3[\d.]*/(?!(?:site|dist)-packages/)|^<frozen
 _NATIVE = re.compile(
     r"(?:^\S{0,80} ?\[ ?\d+\] |\bframe #\d+: |^\s*#\d+ |\bsegfault at [^\n]{0,120}? in |^C +\[|^ ?\d+ +0x)[^\n]{0,400}?"
     r"(?P<library>[\w+-]{2,60}\.(?:cpython[\w-]+\.)?so(?:\.[\d.]{1,12})?)(?=[\s()\[+,]|$)"
+)
+# `PC: @ 0x7f (unknown) ncclGroupEnd()`: functions whose library is known by how it names them.
+_SYMBOL = re.compile(r"^(?:PC: )?\s*@ +0x[0-9a-f]+ [^\n]*?(?:\(unknown\)|\d+) +(?P<symbol>[A-Za-z_][\w:~]{2,80})")
+_OWNERS = (
+    (re.compile(r"p?nccl[A-Z_]|ncclNet"), "libnccl.so"),
+    (re.compile(r"ibv_|mlx5_|rdma_"), "libibverbs.so"),
+    (re.compile(r"uc[pst]_"), "libucp.so"),
+    (re.compile(r"arrow::|parquet::"), "libarrow.so"),
+    (re.compile(r"H5[A-Z]|hdf5_"), "libhdf5.so"),
+    (re.compile(r"cu(?:Ctx|Mem|Launch|Init|Device|Stream|Event|Module)"), "libcuda.so"),
 )
 # What any stack goes through: Python itself, the system's own, and who prints the stack.
 _COMMON = re.compile(
@@ -149,6 +161,9 @@ def _is_standard(file: str) -> bool:
 def _libraries(lines: Sequence[Line]) -> Iterator[str]:
     """The libraries of a stack of machine code, without those that every stack goes through."""
     for line in lines:
+        symbol = _SYMBOL.match(line.text)
+        if symbol is not None:
+            yield from (name for one, name in _OWNERS if one.match(symbol["symbol"]))
         found = _NATIVE.search(line.text)
         if found is not None and not _COMMON.match(found["library"]):
             yield found["library"]

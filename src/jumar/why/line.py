@@ -29,9 +29,10 @@ from jumar.why.statements import stated
 from jumar.why.symbols import LONGEST_ERROR, cut
 
 _WARNING = re.compile(r"[a-z]Warning: ")
-# A line that its writer calls information, early in it: no fault, whatever its words.
+# A line that its writer calls information, early in it: no fault, whatever its words. What this allocator of TensorFlow and JAX warns
+# of is tried otherwise, and raised below if that fails too.
 _INFORMATION = re.compile(
-    r"^(?:I (?:tensorflow|external|xla)/|Unable to find image '[^']+' locally|.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) |: I (?:tensorflow|external|xla)/))"
+    r"^(?:I (?:tensorflow|external|xla)/|Unable to find image '[^']+' locally|.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) |: I (?:tensorflow|external|xla)/|: W (?:tensorflow|external|xla)/\S{0,80}bfc_allocator))"
 )
 # Warnings that say what is wrong, where nothing else does: why there is no card, that what was saved is broken.
 _TELLING = re.compile(r"CUDA initialization: |Failed to clone\(\) tensor")

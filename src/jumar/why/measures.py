@@ -20,8 +20,11 @@ _PROCESS = re.compile(r"Process (?P<pid>\d+) has (?P<held>[\d.]+ ?[KMGT]i?B) mem
 _OF_MEMORY = (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED, _LISTED, _SCATTERED_LISTED)
 # What is counted for the words of such a form.
 COUNTED = frozenset(("others", "mine", "whose"))
-# The kernel counts in kB.
-_OF_KERNEL = ("oom-limit", "oom-cgroup", "oom-node")
+# Numbers without a unit: the kernel counts in kB.
+_PLAIN_UNITS = {
+    **dict.fromkeys(("oom-limit", "oom-cgroup", "oom-node"), "k"),
+    **dict.fromkeys(("memory-taken", "memory-xla"), "b"),
+}
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
@@ -49,12 +52,10 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
 
 def told(form: str, values: Mapping[str, str]) -> dict[str, str]:
     """What follows from the numbers of a message, for the words of its form."""
-    if form in _OF_KERNEL:
-        return {
-            name: _size(float(values[name]) * _UNITS["k"])
-            for name in ("held", "limit")
-            if name in values
-        }
+    unit = _PLAIN_UNITS.get(form)
+    if unit is not None:
+        names = (name for name in ("held", "limit", "asked", "free", "total") if name in values)
+        return {name: _size(float(values[name]) * _UNITS[unit]) for name in names}
     if form != _LISTED:
         return {}
     others = _others(values)
