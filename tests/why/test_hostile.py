@@ -18,9 +18,11 @@ from jumar.why import (
     apart,
     apis,
     chains,
+    crashed,
     details,
     event,
     exception,
+    filled,
     judging,
     line,
     naming,
@@ -53,8 +55,8 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
-    modules = (above, advice, apis, chains, details, event, exception, judging, line, naming)
-    for module in (*modules, outlived, raised, reading, reasons, statements):
+    modules = (above, advice, apis, chains, crashed, details, event, exception, filled, judging)
+    for module in (*modules, line, naming, outlived, raised, reading, reasons, statements):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 pattern = cast("re.Pattern[Any]", value)

@@ -15,6 +15,8 @@ from jumar.why.signs import Sign, far_lines
 from jumar.why.symbols import LONGEST_ERROR, cut
 
 _CRASHED = frozenset(("crash", "aborted"))
+_DIED = frozenset(("worker-died",))
+"""Who says that a process is gone; the kernel may say that it crashed."""
 # The form that these have is that of a signal, which says less than a stack.
 _PLAIN_FORMS = frozenset(
     (None, "worker-crash", "illegal-instruction", "crash-heap", "windows-crash")
@@ -26,6 +28,7 @@ _COLLECTING = re.compile(r"\s+Garbage-collecting\s*$")
 _SIGNALS = (
     ("illegal", re.compile(r"Illegal instruction|SIGILL")),
     ("bus", re.compile(r"Bus error|SIGBUS")),
+    ("overflow", re.compile(r"stack overflow")),
 )
 _MODULES = "Extension modules: "
 _LONGEST_MODULES = 4000
@@ -40,11 +43,13 @@ _STANDARD = re.compile(r"/lib/python3[\d.]*/(?!(?:site|dist)-packages/)|^<frozen
 # `[n3:4411] [ 3] /opt/lib/libnccl.so.2(+0x5)[0x7f]`, `frame #3: f + 0x1 (0x7f in /opt/lib/libc10.so)`, `@ 0x7f f()`,
 # `#3 0x7f in f () from /opt/lib/libx.so`, `in libcuda.so.1[7f+1000]`, `C  [libjvm.so+0x5]`.
 _NATIVE = re.compile(
-    r"(?:^\S{0,80} ?\[ ?\d+\] |\bframe #\d+: |^\s*#\d+ |\bsegfault at [^\n]{0,120}? in |^C +\[|^ ?\d+ +0x)[^\n]{0,400}?"
+    r"(?:^\S{0,80} ?\[ ?\d+\] |^ {0,3}\d{1,3} +(?=/)|\bframe #\d+: |^\s*#\d+ |\bsegfault at [^\n]{0,120}? in |^C +\[|^ ?\d+ +0x)[^\n]{0,400}?"
     r"(?P<library>[\w+-]{2,60}\.(?:cpython[\w-]+\.)?so(?:\.[\d.]{1,12})?)(?=[\s()\[+,]|$)"
 )
 # `PC: @ 0x7f (unknown) ncclGroupEnd()`: functions whose library is known by how it names them.
-_SYMBOL = re.compile(r"^(?:PC: )?\s*@ +0x[0-9a-f]+ [^\n]*?(?:\(unknown\)|\d+) +(?P<symbol>[A-Za-z_][\w:~]{2,80})")
+_SYMBOL = re.compile(
+    r"^(?:PC: )?\s*@ +0x[0-9a-f]+ [^\n]*?(?:\(unknown\)|\d+) +(?P<symbol>[A-Za-z_][\w:~]{2,80})"
+)
 _OWNERS = (
     (re.compile(r"p?nccl[A-Z_]|ncclNet"), "libnccl.so"),
     (re.compile(r"ibv_|mlx5_|rdma_"), "libibverbs.so"),
@@ -74,10 +79,11 @@ class Stack:
 def name_where_it_crashed(chosen: Sign, others: Sequence[Sign]) -> None:
     """Of a crash, whose code it was in, if a stack of it was written."""
     event = chosen.event
-    if event.cause.name not in _CRASHED or event.particular not in _PLAIN_FORMS:
+    if event.cause.name not in _CRASHED | _DIED or event.particular not in _PLAIN_FORMS:
         return
     signs = (chosen, *(one for one in others if one.event.cause.name in _CRASHED))
-    for sign in signs[:_MOST_LOGS]:
+    told = [one for one in signs if one.event.cause.name in _CRASHED]
+    for sign in told[:_MOST_LOGS]:
         if _name(event, far_lines(sign)):
             return
 

@@ -10,10 +10,14 @@ from itertools import pairwise
 from jumar.why.event import Event
 from jumar.why.particulars import read
 from jumar.why.reading import Line
+from jumar.why.signs import Sign
 
 # What a process itself fills; who else holds the card, or where it was asked for more, is told by the message.
 _CARD_FORMS = frozenset((None, "memory-own", "memory-own-listed", "memory-cached"))
 _HOST_FORMS = frozenset((None, "worker-killed", "oom-step", "killed-plain"))
+_FILLED_BY_OTHERS = frozenset(("memory-others", "memory-listed"))
+_CARD = re.compile(r"[GN]PU (\d+)(?: has a total|; )")
+_MOST_RANKS = 16
 _OF_CARD, _OF_HOST = frozenset(("device-memory",)), frozenset(("host-memory", "killed"))
 _UNIT = r"(?P<size>\d{1,6}(?:\.\d{1,4})?) ?(?P<unit>[KMGT]i?B?)?\b"
 _CARD_SIZE = re.compile(
@@ -63,6 +67,26 @@ def name_how_it_filled(event: Event, lines: Callable[[], Sequence[Line]]) -> Non
         # That it was memory is certain only where something grew.
         event.cause, event.particular = form.cause, form.name
         event.values = {**event.values, **form.values}
+
+
+def name_who_shares_the_card(chosen: Sign, others: Sequence[Sign]) -> None:
+    """Of a card that others fill, whether these are ranks of the same job: each of them says so of the same card."""
+    event = chosen.event
+    if event.particular not in _FILLED_BY_OTHERS:
+        return
+    cards = {
+        sign.rank: card[1]
+        for sign in (chosen, *others)
+        if sign.rank is not None
+        and sign.event.particular in _FILLED_BY_OTHERS
+        and (card := _CARD.search(sign.event.line.text)) is not None
+    }
+    if len(cards) > 1 and len(set(cards.values())) == 1:
+        ranks = ", ".join(str(rank) for rank in sorted(cards)[:_MOST_RANKS])
+        form = read("device-memory", f"device-memory of ranks {ranks} on card {cards.popitem()[1]}")
+        if form is not None:
+            event.particular = form.name
+            event.values = {**event.values, **form.values}
 
 
 def _told(kind: _Kind, above: Sequence[Line], last: Line) -> Iterator[str]:

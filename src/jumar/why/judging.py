@@ -14,7 +14,7 @@ from jumar.why.crashed import name_where_it_crashed
 from jumar.why.details import WHAT, Detail
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
-from jumar.why.filled import name_how_it_filled
+from jumar.why.filled import name_how_it_filled, name_who_shares_the_card
 from jumar.why.knowledge import (
     ERROR_LINE,
     EXTENSION_BUILD,
@@ -99,6 +99,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     name_by_what_is_around(chosen.event, partial(far_around, chosen))
     name_how_it_filled(chosen.event, partial(far_lines, chosen))
     others = [sign for sign in read.signs if sign is not chosen]
+    name_who_shares_the_card(chosen, others)
     name_where_it_crashed(chosen, others)
     return _told(chosen, others, logs, read)
 

@@ -23,8 +23,9 @@ COUNTED = frozenset(("others", "mine", "whose"))
 # Numbers without a unit: the kernel counts in kB.
 _PLAIN_UNITS = {
     **dict.fromkeys(("oom-limit", "oom-cgroup", "oom-node"), "k"),
-    **dict.fromkeys(("memory-taken", "memory-xla"), "b"),
+    **dict.fromkeys(("memory-taken", "memory-xla", "tensor-memory"), "b"),
 }
+_FOUND = "driver-found"
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
@@ -56,6 +57,10 @@ def told(form: str, values: Mapping[str, str]) -> dict[str, str]:
     if unit is not None:
         names = (name for name in ("held", "limit", "asked", "free", "total") if name in values)
         return {name: _size(float(values[name]) * _UNITS[unit]) for name in names}
+    if form == _FOUND:
+        # 11040 is 11.4.
+        found = int(values["found"])
+        return {"found": f"{found // 1000}.{found % 1000 // 10}"}
     if form != _LISTED:
         return {}
     others = _others(values)
