@@ -41,6 +41,9 @@ def _at(path: str, name: str = "f") -> str:
         ("crash-freed", _dump("  Garbage-collecting\n", _OWN)),
         ("crash-ctypes", _dump('  File "/e/lib/python3.11/ctypes/__init__.py", line 5 in string_at\n', _OWN)),
         ("crash-illegal", _dump(_at("faiss/loader.py"), _OWN, said="Illegal instruction")),
+        ("crash-illegal-built", _dump(_at("deepspeed/ops/adam/cpu_adam.py"), _OWN, said="Illegal instruction")),
+        ("crash-recursion", _dump(_OWN, _OWN, said="Cannot recover from stack overflow.")),
+        ("crash-data", _dump(_at("pyarrow/parquet/core.py", "read").lstrip(), _OWN.lstrip())),
         ("crash-bus-worker", _dump(_OWN, _WORKER, said="Bus error")),
         ("crash-bus", _dump(_at("safetensors/torch.py"), _OWN, said="Bus error")),
         ("crash-extension", _dump(_at("torch/_ops.py", "__call__"), _at("spconv/pytorch/ops.py"), _OWN)),
@@ -57,6 +60,8 @@ def _at(path: str, name: str = "f") -> str:
         ("crash-own", _dump(_OWN)),
         ("crash-own-worker", _dump(_OWN, _WORKER)),
         ("crash-native", "fit[31]: segfault at 8 ip 00007f01 sp 00007ffe error 4 in libarrow.so.1700[7f01+9000]\n"),
+        ("crash-native-media", "pt_data_worker[7]: segfault at 8 ip 00007f01 sp 00007ffe error 4 in libavcodec-4e4b.so.59.37[7f01+9000]\n"),
+        ("crash-native-net", "*** SIGSEGV received at time=17 on cpu 2 ***\nPC: @     0x7f81  (unknown)  ncclGroupEnd()\nFatal Python error: Segmentation fault\n"),
         (
             "crash-native-net",
             "[n3:31] *** Process received signal ***\n[n3:31] Signal: Segmentation fault (11)\n"
@@ -81,3 +86,11 @@ def test_a_crash_without_a_stack_is_told_as_before() -> None:
     verdict = verdict_of("step 3\nSegmentation fault (core dumped)\n")
     assert verdict.cause == "crash"
     assert "PYTHONFAULTHANDLER" in verdict.remedy["en"]
+
+
+def test_of_a_worker_that_died_the_kernel_says_in_which_library() -> None:
+    log = (
+        "RuntimeError: DataLoader worker (pid(s) 2213) exited unexpectedly\n"
+        "[99.1] pt_data_worker[2213]: segfault at 8 ip 00007f01 sp 00007ffe error 4 in libavcodec-4e4b.so.59.37[7f01+9000]\n"
+    )
+    assert "libavcodec" in verdict_of(log).what["en"]

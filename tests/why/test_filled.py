@@ -61,6 +61,14 @@ _STEPS = "".join(f"step {at} loss 2.{at} gpu_mem: {{}}\n" for at in range(1, 7))
         ("memory-grows", _STEPS.format("11.2 GB", "17.0 GB", "22.9 GB", "28.8 GB", "34.6 GB", "40.3 GB") + _raised()),
         ("memory-later", _STEPS.format(*["40.1 GB"] * 6) + _raised()),
         ("host-grows", "".join(f"it {at} rss: {at * 20}.1 GB\n" for at in range(1, 6)) + "fit.sh: line 3: 77 Killed                  python fit.py\n"),
+        ("memory-resumed", "Resuming from checkpoint out/last.pt\nstep 900 loss 2.0\n" + _raised()),
+        ("memory-later", "Resuming from checkpoint out/last.pt\n" + "".join(f"step {at} loss 2.{at}\n" for at in range(901, 907)) + _raised()),
+        ("memory-zero", _raised(_frame("deepspeed/runtime/zero/stage_1_and_2.py", "__init__", "w.clone().float())"))),
+        ("killed-later", "".join(f"step {at} loss 2.{at}\n" for at in range(60, 70)) + "fit.sh: line 3: 77 Killed                  python fit.py\n"),
+        ("worker-killed", "step 810, loss: 2.1\nSystemError: (Fatal) DataLoader process (pid 3063) exited is killed by signal: Killed.\n"),
+        ("host-preparing", "Map:  93%|#### | 93/100 [01:10<00:05, 9.3 examples/s]Killed\n"),
+        ("array-small", _STACK + "numpy.core._exceptions.MemoryError: Unable to allocate 3.7 MiB for an array with shape (9, 70, 70, 3) and data type uint8\n"),
+        ("memory-taken-first", "x.cc:15] Created device /job:localhost/replica:0/task:0/device:GPU:0 with 212 MB memory:  -> device: 0\n" + _STACK + "tensorflow.python.framework.errors_impl.ResourceExhaustedError: failed to allocate memory [Op:Add]\n"),
         ("host-loading", "Loading checkpoint shards:  50%|##### | 3/6 [00:09<00:09, 3.1s/it]fit.sh: line 3: 77 Killed                  python fit.py\n"),
         ("worker-killed", _STACK + "RuntimeError: DataLoader worker (pid 77) is killed by signal: Killed.\n"),
         ("killed-offload", "[x.py:1] zero.offload_optimizer.device: cpu\n['/e/bin/python', '-u', 'fit.py', '--offload_optimizer', 'cpu', '--local_rank=1'] exits with return code = -9\n"),
@@ -89,3 +97,10 @@ def test_of_listed_processes_the_one_that_fits_is_its_own() -> None:
 def test_the_kernels_numbers_are_told_in_gib() -> None:
     log = "Out of memory: Killed process 77 (python) total-vm:9000kB, anon-rss:8388608kB, file-rss:0kB\n"
     assert "held 8.00 GiB" in verdict_of(log).what["en"]
+
+
+def test_what_a_rank_says_without_a_stack_is_told_by_that_of_another() -> None:
+    said = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    stack = _STACK + _frame("spconv/pytorch/ops.py", "conv", "out = ext.run(x)") + said
+    log = f"[rank0]: {said}" + "".join(f"[rank1]: {line}\n" for line in stack.splitlines())
+    assert "A kernel of spconv" in verdict_of(log).what["en"]

@@ -22,7 +22,7 @@ _PLAIN_FORMS = frozenset(
     (None, "worker-crash", "illegal-instruction", "crash-heap", "windows-crash")
 )
 _CURRENT = re.compile(r"Current thread (?:0x)?[0-9a-f]+ [^\n]{0,80}\(most recent call first\):")
-_FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<at>\d+) in (?P<name>\S+)')
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<at>\d+) in (?P<name>\S+)')
 _COLLECTING = re.compile(r"\s+Garbage-collecting\s*$")
 # Signals that tell more than that something crashed.
 _SIGNALS = (

@@ -35,11 +35,20 @@ _NO_TRAINING = re.compile(
 )
 _STEP = re.compile(r"(?i)(?:\b|_)(?:step|iter|iteration|update)s?\b\W{0,4}(?P<at>\d{1,9})\b")
 _LOSS = re.compile(r"(?i)loss")
-_FEWEST_STEPS = 3
+_FEWEST_STEPS, _MANY_STEPS = 3, 50
+"""So many show that a batch fits; so many more, that what is too much now has grown."""
 _LOADS = re.compile(
     r"(?i)(?:Loading (?:checkpoint|pipeline|safetensors)[\w -]{0,30}|load(?:ing)? (?:the )?(?:model|weights|checkpoint|state)\b[^\n|]{0,40}):? +(?P<share>\d{1,3})%"
 )
 _ALL = "100"
+_PREPARES = re.compile(
+    r"(?i)\b(?P<name>(?:Map|Filter|Tokeniz\w+|Running tokenizer on \w+|Generating \w+ split|Grouping texts|Preprocessing|Extracting features)\b[^:|\n]{0,30}): +(?P<share>\d{1,3})%"
+)
+_RESUMED = re.compile(
+    r"(?i)\b(?:resum(?:e|ed|ing) (?:training |run |model )?from\b|(?:continuing|restarting|restoring) (?:training )?from (?:the )?(?:checkpoint|saved|step|epoch)"
+    r"|resume(?:_from_checkpoint|d from checkpoint)[=: ]+(?!none|false|null|''|\"\")\S)"
+)
+_MOST_RESUMED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +70,10 @@ def name_how_it_filled(event: Event, lines: Callable[[], Sequence[Line]]) -> Non
     if kind is None or event.particular not in kind.forms:
         return
     above = [line for line in lines() if line.offset <= event.line.offset]
-    said = next(_told(kind, above, event.line), None)
-    form = None if said is None else read(kind.cause, said)
+    said = next(_told(kind, above, event), None)
+    form = (
+        None if said is None else read(event.cause.name if "killed" in said else kind.cause, said)
+    )
     if form is not None:
         # That it was memory is certain only where something grew.
         event.cause, event.particular = form.cause, form.name
@@ -89,17 +100,24 @@ def name_who_shares_the_card(chosen: Sign, others: Sequence[Sign]) -> None:
             event.values = {**event.values, **form.values}
 
 
-def _told(kind: _Kind, above: Sequence[Line], last: Line) -> Iterator[str]:
+def _told(kind: _Kind, above: Sequence[Line], event: Event) -> Iterator[str]:
     """What the lines tell, as the table's forms read it; a bar may end in the last one."""
-    grown = _grown(kind.size, [line for line in above if line.offset < last.offset])
+    grown = _grown(kind.size, [line for line in above if line.offset < event.line.offset])
     if grown is not None:
         yield f"{kind.cause} grew from {grown[0]} to {grown[1]}"
+    at = _steps(above)
     if kind.cause == "host-memory":
         share = _loading(above)
         if share:
             yield f"{kind.cause} while weights were loaded: {share}%"
+        prepared = _preparing(above)
+        if prepared:
+            yield f"{kind.cause} while data was prepared: {prepared}"
+        if at >= _MANY_STEPS and event.particular is None:
+            yield f"killed after {at} steps"
         return
-    at = _steps(above)
+    if _is_resumed(above):
+        yield f"{kind.cause} resumed"
     if at >= _FEWEST_STEPS:
         yield f"{kind.cause} after {at} steps"
 
@@ -127,6 +145,23 @@ def _steps(lines: Sequence[Line]) -> int:
         if step is not None:
             return int(step["at"])
     return 0
+
+
+def _preparing(lines: Sequence[Line]) -> str:
+    """What is done to data in the last line."""
+    found = _PREPARES.search(lines[-1].text) if lines else None
+    above = _PREPARES.match(lines[-2].text) if found is None and len(lines) > 1 else None
+    last = found or above
+    return "" if last is None or last["share"] == _ALL else last["name"].strip()
+
+
+def _is_resumed(lines: Sequence[Line]) -> bool:
+    """Whether training went on from a checkpoint, and no further than a step or two."""
+    starts = [at for at, line in enumerate(lines) if _RESUMED.search(line.text)]
+    if not starts:
+        return False
+    steps = {step for line in lines[starts[-1] + 1 :] if (step := _steps([line]))}
+    return len(steps) <= _MOST_RESUMED
 
 
 def _loading(lines: Sequence[Line]) -> str:

@@ -53,6 +53,8 @@ _FOLLOWED = 5
 _DISK_FULL = "disk-full"
 # What was not written, or only in part, may be missed by whoever reads it.
 _OF_DISKS = frozenset(("file-missing", "checkpoint-broken", "data-broken"))
+# Whatever is launched or waited for next reports these.
+_SAID_ANYWHERE = frozenset(("gpu-address", "gpu-assert", "gpu-kernel-image"))
 _MOST_HINTS = 100
 _ASKED_BEFORE = "asked-before"
 _RIGHT_BELOW = 3
@@ -99,9 +101,22 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     name_by_what_is_around(chosen.event, partial(far_around, chosen))
     name_how_it_filled(chosen.event, partial(far_lines, chosen))
     others = [sign for sign in read.signs if sign is not chosen]
+    name_by_another_rank(chosen, others)
     name_who_shares_the_card(chosen, others)
     name_where_it_crashed(chosen, others)
     return _told(chosen, others, logs, read)
+
+
+def name_by_another_rank(chosen: Sign, others: Sequence[Sign]) -> None:
+    """Of a fault of a card whose message says nothing of where, what another rank's stack tells of the same."""
+    event = chosen.event
+    if event.particular is not None or event.cause.name not in _SAID_ANYWHERE:
+        return
+    for sign in others:
+        other = sign.event
+        if other.cause is event.cause and other.particular is not None and not sign.is_survived:
+            event.particular, event.values = other.particular, {**event.values, **other.values}
+            return
 
 
 def unread(files: int) -> Verdict:
