@@ -52,6 +52,7 @@ _STEPS = "".join(f"step {at} loss 2.{at} gpu_mem: {{}}\n" for at in range(1, 7))
         ("memory-attention", _raised(_frame("transformers/models/x/modeling_x.py", "forward", "attn_weights = torch.matmul(query_states, key_states.transpose(2, 3))"))),
         ("memory-model", _raised(_frame("transformers/modeling_utils.py", "from_pretrained", "return f("))),
         ("memory-model", _raised(_frame("torch/nn/modules/module.py", "to", "return self._apply(convert)"), _frame("torch/nn/modules/module.py", "convert", "return t.to("))),
+        ("memory-model", _raised(_frame("torch/nn/modules/module.py", "<lambda>", "return self._apply(lambda t: t.cuda(device))"))),
         # A batch that is moved is no model.
         ("memory-own", _raised(_frame("accelerate/utils/operations.py", "send_to_device", "return tensor.to(device)"))),
         ("memory-later", "".join(f"step {at} loss 2.{at}\n" for at in range(1, 7)) + _raised()),
