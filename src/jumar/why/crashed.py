@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from jumar.why.advice import DISTRIBUTIONS
 from jumar.why.event import Event
 from jumar.why.particulars import read
 from jumar.why.raised import is_library_path
@@ -103,6 +104,8 @@ def _tell(event: Event, text: str, values: dict[str, str]) -> bool:
         return False
     event.cause, event.particular, event.is_hint = form.cause, form.name, False
     event.values = {**event.values, **values, **form.values}
+    package = event.values.get("package", "")
+    event.values["install"] = DISTRIBUTIONS.get(package, package)
     return True
 
 
@@ -128,8 +131,15 @@ def _words_of(stack: Stack, signal: str) -> str:
     files = [file for file, _, _ in stack.frames]
     inner = next((at for at, file in enumerate(files) if not _is_standard(file)), len(files))
     how = "freed" if stack.is_collecting else _called_from(stack.frames[:inner]) or signal
+    if how == "call" and _imports(stack.frames[inner:]):
+        how = "import"
     told = [f"{file}, in {name}" for file, _, name in stack.frames[inner:]]
     return "\n".join((how, *(told or files[:1]), stack.modules))
+
+
+def _imports(frames: Sequence[tuple[str, str, str]]) -> bool:
+    """Whether a package was at its own first lines: what crashes there is what it loads."""
+    return bool(frames) and frames[0][2] == "<module>" and is_library_path(frames[0][0])
 
 
 def _called_from(standard: Sequence[tuple[str, str, str]]) -> str:

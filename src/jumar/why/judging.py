@@ -95,6 +95,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     if chosen is None:
         return answer("nothing", {}, read, details=silent_end(logs))
     chosen = _inner_word(_compilers_word(chosen, read.signs), read.signs)
+    chosen = _killer(chosen, read.signs)
     chosen = begun_by(_without_room(ran_without(chosen, read.signs), read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
@@ -178,6 +179,14 @@ def _compilers_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:
     if first.event.cause.name == ERROR_LINE:
         first.event.cause, first.event.is_hint = chosen.event.cause, False
     return first
+
+
+def _killer(chosen: Sign, signs: Sequence[Sign]) -> Sign:
+    """Of what was killed, the scheduler that says that it ended the job."""
+    if chosen.event.cause.name != "killed":
+        return chosen
+    ended = (one for one in signs if one.event.cause.name == "stopped" and not one.is_survived)
+    return next(ended, chosen)
 
 
 def _inner_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:

@@ -18,8 +18,8 @@ _LISTED, _SCATTERED_LISTED = "memory-listed", "memory-gaps-listed"
 _PROCESS = re.compile(r"Process (?P<pid>\d+) has (?P<held>[\d.]+ ?[KMGT]i?B) memory in use")
 
 _OF_MEMORY = (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED, _LISTED, _SCATTERED_LISTED)
-# What is counted for the words of such a form.
-COUNTED = frozenset(("others", "mine", "whose"))
+# What is counted, or looked up, for the words of a form.
+COUNTED = frozenset(("others", "mine", "whose", "install"))
 # Numbers without a unit: the kernel counts in kB.
 _PLAIN_UNITS = {
     **dict.fromkeys(("oom-limit", "oom-cgroup", "oom-node"), "k"),
