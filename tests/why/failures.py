@@ -154,7 +154,7 @@ CASES: dict[str, tuple[str, int, str]] = {
     ),
     "syntax": ("syntax", 1, "exec(compile('for x in y print(x)', 'train.py', 'exec'))"),
     "recursion": ("recursion", 1, "f = lambda: f()\nf()"),
-    "segmentation": ("crash", 1, "ctypes.string_at(0)"),
+    "segmentation": ("crash-located", 1, "ctypes.string_at(0)"),
     "nan": ("not-a-number", 1, "torch.distributions.Normal(torch.tensor(float('nan')), 1.0)"),
     "spawn": (
         "start-method",
@@ -216,7 +216,7 @@ CASES: dict[str, tuple[str, int, str]] = {
         "def main():\n    if os.environ['RANK'] == '1': {}['lr']\nelastic(main)",
     ),
     "spawned-crash": (
-        "crash",
+        "crash-located",
         1,
         "import torch.multiprocessing as mp\ndef work(i): ctypes.string_at(0)\n"
         "mp.start_processes(work, nprocs=2, start_method='fork')",

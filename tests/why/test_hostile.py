@@ -1,10 +1,12 @@
 """Logs that somebody has written to hold up whoever reads them, and logs that change meanwhile."""
 
 import os
+import pkgutil
 import re
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,31 +14,13 @@ import pytest
 from tests.why.logs import verdict_of
 from tests.why.pumping import seconds_at_most
 
-from jumar.why import (
-    above,
-    advice,
-    apart,
-    apis,
-    cann,
-    chains,
-    details,
-    event,
-    exception,
-    judging,
-    line,
-    naming,
-    outlived,
-    peers,
-    raised,
-    reading,
-    reasons,
-    statements,
-)
+import jumar.why
+from jumar.why import apart, reasons, statements
 from jumar.why.apart import judge_apart
 from jumar.why.gather import from_path
 from jumar.why.judging import judge
 from jumar.why.knowledge import forms, kinds, rows
-from jumar.why.particulars import below, fits_all, particulars
+from jumar.why.particulars import around, below, fits_all, particulars
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    g()\n'
 _LENGTH = 800
@@ -48,29 +32,15 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
     for table in (kinds(), forms()):
         yield from ((cause.name, pattern) for cause, pattern in table)
     yield from ((one.name, one.pattern) for one in statements.statements())
-    further = [one for found in below().values() for one in found]
+    further = [one for found in (*below().values(), *around().values()) for one in found]
     for one in (*particulars(), *fits_all(), *further):
         yield one.name, one.message.compiled
         if one.where is not None:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
-    modules = (
-        above,
-        advice,
-        apis,
-        cann,
-        chains,
-        peers,
-        details,
-        event,
-        exception,
-        judging,
-        line,
-        naming,
-    )
-    for module in (*modules, outlived, raised, reading, reasons, statements):
-        for name, value in vars(module).items():
+    for module in pkgutil.iter_modules(jumar.why.__path__, "jumar.why."):
+        for name, value in vars(import_module(module.name)).items():
             if isinstance(value, re.Pattern):
                 pattern = cast("re.Pattern[Any]", value)
                 yield from [(name, pattern)] if isinstance(pattern.pattern, str) else []

@@ -73,6 +73,7 @@ def test_every_cause_can_be_found() -> None:
         "unread",
         "peer-silent",
         "peer-finished",
+        "crash-located",
         STALLED,
         PYTHON_ERROR,
         OPTIONAL_MISSING,

@@ -95,7 +95,7 @@ _TOOLS = frozenset(
 )
 # Decorators that other packages take from there only hand the call on; and who answers that an attribute is not there was asked for it.
 _HANDS_ON = re.compile(r"huggingface_hub/utils/|, in __getattr(?:ibute)?__$")
-_DISTRIBUTIONS = {
+DISTRIBUTIONS = {
     "cv2": "opencv-python",
     "PIL": "Pillow",
     "yaml": "PyYAML",
@@ -248,8 +248,8 @@ def told_by(one: Raised) -> Told:
     if api is None and missing is not None:
         top = missing[1].partition(".")[0]
         if top not in _OWN_NAMES and "." not in missing[1]:
-            sentences.append("install" if top in _DISTRIBUTIONS else "perhaps")
-            values["install"] = _DISTRIBUTIONS.get(top, top)
+            sentences.append("install" if top in DISTRIBUTIONS else "perhaps")
+            values["install"] = DISTRIBUTIONS.get(top, top)
     parties = _parties(one)
     if api is None and parties:
         sentences.append("between" if len(parties) > 1 else "inside")
@@ -304,7 +304,7 @@ def packages_of(frames: str) -> list[str]:
                 continue
             break
         top = name["name"] or name["made"]
-        package = _DISTRIBUTIONS.get(top, top)
+        package = DISTRIBUTIONS.get(top, top)
         if top not in _TOOLS and package not in found:
             found.append(package)
         if len(found) == _MOST_PACKAGES:

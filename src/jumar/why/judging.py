@@ -4,14 +4,17 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from jumar.spec.verdicts import Verdict
 from jumar.why import peers
 from jumar.why.above import begun_by, said_above
 from jumar.why.answer import MOST_SAME, WAITING, answer, details_around, evidence_of
+from jumar.why.crashed import name_where_it_crashed
 from jumar.why.details import FIRST, WHAT, Detail
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
+from jumar.why.filled import name_how_it_filled, name_who_shares_the_card
 from jumar.why.knowledge import (
     ERROR_LINE,
     EXTENSION_BUILD,
@@ -23,11 +26,25 @@ from jumar.why.knowledge import (
     causes,
 )
 from jumar.why.line import last_resort, only_announces, read_closer
-from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
+from jumar.why.naming import (
+    name_by_what_is_around,
+    name_by_what_is_below,
+    name_what_it_is_about,
+)
 from jumar.why.reading import Line, lines_of
 from jumar.why.reports import name_by_report
 from jumar.why.shell import EFFECT, ran_without
-from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
+from jumar.why.signs import (
+    Logs,
+    Sign,
+    Source,
+    below,
+    far_around,
+    far_lines,
+    opened,
+    read_log,
+    year_of,
+)
 from jumar.why.silent import end_of, silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
 
@@ -37,6 +54,8 @@ _FOLLOWED = 5
 _DISK_FULL = "disk-full"
 # What was not written, or only in part, may be missed by whoever reads it.
 _OF_DISKS = frozenset(("file-missing", "checkpoint-broken", "data-broken"))
+# Whatever is launched or waited for next reports these.
+_SAID_ANYWHERE = frozenset(("gpu-address", "gpu-assert", "gpu-kernel-image"))
 _MOST_HINTS = 100
 _ASKED_BEFORE = "asked-before"
 _RIGHT_BELOW = 3
@@ -77,11 +96,30 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     if chosen is None:
         return answer("nothing", {}, read, details=silent_end(logs))
     chosen = _inner_word(_compilers_word(chosen, read.signs), read.signs)
+    chosen = _killer(chosen, read.signs)
     chosen = begun_by(_without_room(ran_without(chosen, read.signs), read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
     name_by_report(chosen)
-    return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
+    name_by_what_is_around(chosen.event, partial(far_around, chosen))
+    name_how_it_filled(chosen.event, partial(far_lines, chosen))
+    others = [sign for sign in read.signs if sign is not chosen]
+    name_by_another_rank(chosen, others)
+    name_who_shares_the_card(chosen, others)
+    name_where_it_crashed(chosen, others)
+    return _told(chosen, others, logs, read)
+
+
+def name_by_another_rank(chosen: Sign, others: Sequence[Sign]) -> None:
+    """Of a fault of a card whose message says nothing of where, what another rank's stack tells of the same."""
+    event = chosen.event
+    if event.particular is not None or event.cause.name not in _SAID_ANYWHERE:
+        return
+    for sign in others:
+        other = sign.event
+        if other.cause is event.cause and other.particular is not None and not sign.is_survived:
+            event.particular, event.values = other.particular, {**event.values, **other.values}
+            return
 
 
 def unread(files: int) -> Verdict:
@@ -143,6 +181,14 @@ def _compilers_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:
     if first.event.cause.name == ERROR_LINE:
         first.event.cause, first.event.is_hint = chosen.event.cause, False
     return first
+
+
+def _killer(chosen: Sign, signs: Sequence[Sign]) -> Sign:
+    """Of what was killed, the scheduler that says that it ended the job."""
+    if chosen.event.cause.name != "killed":
+        return chosen
+    ended = (one for one in signs if one.event.cause.name == "stopped" and not one.is_survived)
+    return next(ended, chosen)
 
 
 def _inner_word(chosen: Sign, signs: Sequence[Sign]) -> Sign:

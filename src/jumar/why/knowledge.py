@@ -136,8 +136,8 @@ def signatures() -> tuple[Signature, ...]:
     programs = (
         (known[cause], words)
         for _, cause, _, *words in rows("jumar.why", "programs.tsv")
-        # By itself such a row finds no line: it is one of forms only, or of what stands below another line.
-        if words != ["-"] and not words[0].startswith("<")
+        # By itself such a row finds no line: it is one of forms only, or of what stands below or around another line.
+        if words != ["-"] and not words[0].startswith(("<", "~"))
     )
     alike = [
         (cause, [word.replace(*_ALIKE) for word in words])

@@ -29,9 +29,10 @@ from jumar.why.statements import stated
 from jumar.why.symbols import LONGEST_ERROR, cut
 
 _WARNING = re.compile(r"[a-z]Warning: ")
-# A line that its writer calls information, early in it: no fault, whatever its words.
+# A line that its writer calls information, early in it: no fault, whatever its words. What this allocator of TensorFlow and JAX warns
+# of is tried otherwise, and raised below if that fails too.
 _INFORMATION = re.compile(
-    r"^(?:I (?:tensorflow|external|xla)/|Unable to find image '[^']+' locally|.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) |: I (?:tensorflow|external|xla)/))"
+    r"^(?:I (?:tensorflow|external|xla)/|Unable to find image '[^']+' locally|.{0,100}?(?:\bNCCL INFO\b|\[(?:INFO|DEBUG|EVENT)\]| (?:INFO|DEBUG) |: I (?:tensorflow|external|xla)/|: W (?:tensorflow|external|xla)/\S{0,80}bfc_allocator))"
 )
 # Warnings that say what is wrong, where nothing else does: why there is no card, that what was saved is broken.
 _TELLING = re.compile(r"CUDA initialization: |Failed to clone\(\) tensor")
@@ -59,7 +60,7 @@ _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying aga
 _NOBODY_LISTENS = re.compile(r"client socket has failed to connect.{0,300}Connection refused")
 # What the machine lacks and the program says that it does without.
 _DOES_WITHOUT = re.compile(
-    r"(?i)\b(?:continuing|proceeding|going on|carrying on)\b|\b(?:skipping|ignored|ignoring|disabling|falling back)\b|\bwill (?:not be used|be disabled)\b"
+    r"(?i)\b(?:continuing|proceeding|going on|carrying on)\b|\b(?:skipp(?:ing|ed)|ignored|ignoring|disabling|falling back)\b|\bwill (?:not be used|be disabled)\b"
 )
 # What was said before a container's program began, what apt and nvidia-smi passed over, what the kernel waited for and mostly
 # got, and a peer that is gone already: a program that ended itself says more.
@@ -136,7 +137,10 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
             or is_script
             or _TRIES.search(text) is not None
             or _NOBODY_LISTENS.search(text) is not None
-            or (best.cause.whose in ("host", "network") and _DOES_WITHOUT.search(text) is not None)
+            or (
+                best.cause.whose in ("host", "network", "memory")
+                and _DOES_WITHOUT.search(text) is not None
+            )
             or _PASSED.match(text) is not None
         )
         said = {"error": cut(text.strip(), LONGEST_ERROR)}

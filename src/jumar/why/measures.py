@@ -9,11 +9,24 @@ _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # A context of CUDA and its libraries takes up to about a GiB that no process is charged with.
 _OTHERS, _CONTEXT = 0.25, 1 << 30
 _GAPS = 0.15
+# Sizes are told with two digits behind the point.
+_ROUNDED = 0.99
 _SINGLE, _HELD, _SCATTERED = "memory-single", "memory-others", "memory-gaps"
 _HELD_CACHED = "memory-others-cached"
-
+# In a container a process cannot know which of those that hold the card it is itself.
+_LISTED, _SCATTERED_LISTED = "memory-listed", "memory-gaps-listed"
+_PROCESS = re.compile(r"Process (?P<pid>\d+) has (?P<held>[\d.]+ ?[KMGT]i?B) memory in use")
 _SPLIT = "tensor-split"
 _MOST_SPLIT = 64
+_OF_MEMORY = (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED, _LISTED, _SCATTERED_LISTED)
+# What is counted, or looked up, for the words of a form.
+COUNTED = frozenset(("others", "mine", "whose", "install"))
+# Numbers without a unit: the kernel counts in kB.
+_PLAIN_UNITS = {
+    **dict.fromkeys(("oom-limit", "oom-cgroup", "oom-node"), "k"),
+    **dict.fromkeys(("memory-taken", "memory-xla", "tensor-memory"), "b"),
+}
+_FOUND = "driver-found"
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
@@ -25,9 +38,13 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
         return _is_outside(form, values)
     if form == _SPLIT:
         return _is_split(int(values["file"]), int(values["model"]))
-    if form not in (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED):
+    if form not in _OF_MEMORY:
         return True
     total, asked = _bytes(values, "total"), _bytes(values, "asked")
+    if form == _LISTED:
+        return sum(held for _, held in _others(values)) > max(_OTHERS * total, _CONTEXT)
+    if form == _SCATTERED_LISTED:
+        return _bytes(values, "spare") > max(asked, _GAPS * total)
     if form == _SINGLE:
         return asked > total
     if form == _SCATTERED:
@@ -42,6 +59,49 @@ def _is_split(one: int, other: int) -> bool:
     least, most = sorted((one, other))
     parts = most // max(least, 1)
     return least * parts == most and 1 < parts <= _MOST_SPLIT and parts & (parts - 1) == 0
+
+
+def told(form: str, values: Mapping[str, str]) -> dict[str, str]:
+    """What follows from the numbers of a message, for the words of its form."""
+    unit = _PLAIN_UNITS.get(form)
+    if unit is not None:
+        names = (name for name in ("held", "limit", "asked", "free", "total") if name in values)
+        return {name: _size(float(values[name]) * _UNITS[unit]) for name in names}
+    if form == _FOUND:
+        # 11040 is 11.4.
+        found = int(values["found"])
+        return {"found": f"{found // 1000}.{found % 1000 // 10}"}
+    if form != _LISTED:
+        return {}
+    others = _others(values)
+    own = _total_held(values) - sum(held for _, held in others)
+    return {
+        "others": _size(sum(held for _, held in others)),
+        "mine": _size(own),
+        "whose": ", ".join(f"pid {pid}: {_size(held)}" for pid, held in others),
+    }
+
+
+def _others(values: Mapping[str, str]) -> list[tuple[str, float]]:
+    """The processes that are not this one: it is the one that holds the least of those that hold what this one has reserved."""
+    found = _processes(values)
+    reserved = _bytes(values, "used") + _bytes(values, "spare")
+    fits = [one for one in found if one[1] >= reserved * _ROUNDED]
+    own = min(fits, key=lambda one: one[1], default=None)
+    return [one for one in found if one is not own]
+
+
+def _processes(values: Mapping[str, str]) -> list[tuple[str, float]]:
+    listed = _PROCESS.finditer(values["processes"])
+    return [(one["pid"], _bytes({"held": one["held"]}, "held")) for one in listed]
+
+
+def _total_held(values: Mapping[str, str]) -> float:
+    return sum(held for _, held in _processes(values))
+
+
+def _size(number: float) -> str:
+    return f"{number / (1 << 30):.2f} GiB"
 
 
 def _is_outside(form: str, values: Mapping[str, str]) -> bool:

@@ -68,6 +68,11 @@ def reason_of(text: str) -> Read | None:
     return None
 
 
+def is_reason(form: str) -> bool:
+    """Whether a form is the grammar of a line, which knows less than what stands around it."""
+    return form.startswith(_OURS)
+
+
 def speaker_of(text: str, cause: Cause) -> Read | None:
     """Who says so, where no more is known; its cause stays what it is."""
     for name, pattern in _speakers():

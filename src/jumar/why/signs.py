@@ -18,6 +18,8 @@ _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
 _BEFORE, _AFTER = 6 * 1024, 6 * 1024
 """How much is read around the line that was chosen for what else is said there."""
+_FAR = 32 * 1024
+"""And for what decides between the things that it may mean: beyond a deep stack, all threads of a dump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +140,14 @@ def around(sign: Sign) -> str:
     start = max(sign.event.line.offset - _BEFORE, 0)
     length = sign.event.line.offset - start + _AFTER
     return "\n".join(line.text for line in _read(sign, start, length))
+
+
+def far_around(sign: Sign) -> str:
+    """More of them."""
+    return "\n".join(line.text for line in far_lines(sign))
+
+
+def far_lines(sign: Sign) -> list[Line]:
+    """The same, each with what is known of it."""
+    start = max(sign.event.line.offset - _FAR, 0)
+    return _read(sign, start, sign.event.line.offset - start + _FAR)
