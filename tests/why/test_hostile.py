@@ -19,16 +19,20 @@ from jumar.why import (
     apis,
     chains,
     details,
+    doing,
     event,
     exception,
     judging,
+    late,
     line,
     naming,
     outlived,
     raised,
     reading,
     reasons,
+    standing,
     statements,
+    waiting,
 )
 from jumar.why.apart import judge_apart
 from jumar.why.gather import from_path
@@ -54,7 +58,9 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
     modules = (above, advice, apis, chains, details, event, exception, judging, line, naming)
-    for module in (*modules, outlived, raised, reading, reasons, statements):
+    yield from doing.patterns().items()
+    waits = (doing, late, standing, waiting)
+    for module in (*modules, *waits, outlived, raised, reading, reasons, statements):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 pattern = cast("re.Pattern[Any]", value)

@@ -73,6 +73,8 @@ def test_every_cause_can_be_found() -> None:
         "unread",
         "peer-silent",
         "peer-finished",
+        "peer-busy",
+        "link-stuck",
         STALLED,
         PYTHON_ERROR,
         OPTIONAL_MISSING,

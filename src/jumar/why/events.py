@@ -17,6 +17,8 @@ from jumar.why.reading import Line, unwrapped, waited, without_marks
 
 # What a program says of an exception that it caught, in a line.
 _CAUGHT = frozenset(("module-missing", "name-missing", "attribute-missing", "none-value"))
+# How a watchdog ends its process, after it has said why.
+_ABORTED = re.compile(r"^\W{0,4}Fatal Python error: Aborted|Signal: Aborted|Received signal 6\b")
 _PROGRESS = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?)s?\b[^\w\n]{0,3}\d|\d(?:it/s|s/it)\b")
 
 
@@ -72,6 +74,7 @@ def _without_echoes(found: list[Event]) -> list[Event]:
         for event in found
         if not (event.level is Level.VAGUE and event.line.rank in lost)
         and not (event.cause.name == PEER_LOST and late and event.line.rank in (*late, None))
+        and not (_ABORTED.search(event.line.text) and late and event.line.rank in (*late, None))
     ]
 
 

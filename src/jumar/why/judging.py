@@ -23,12 +23,14 @@ from jumar.why.knowledge import (
     causes,
 )
 from jumar.why.line import last_resort, only_announces, read_closer
-from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
+from jumar.why.naming import name_by_what_is_around, name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
 from jumar.why.shell import EFFECT, ran_without
-from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
+from jumar.why.signs import Logs, Sign, Source, around, below, opened, read_log, year_of
 from jumar.why.silent import silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
+from jumar.why.waited import Waited
+from jumar.why.waiting import waited
 
 _TAIL = 16 * 1024
 """How much of a log's end is read for forms where nothing else is known."""
@@ -79,6 +81,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     chosen = begun_by(_without_room(ran_without(chosen, read.signs), read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
+    name_by_what_is_around(chosen.event, around(chosen))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
 
 
@@ -271,6 +274,9 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
     rank, name, cause = chosen.rank, event.cause.name, event.cause
     values, also = event.values, event.also
     if event.level is Level.LOST_PEER:
+        shown = waited(chosen, others, logs)
+        if shown is not None:
+            return _told_together(shown, chosen, others, read)
         ended = peers.finished(chosen, others, logs)
         silent = peers.silent(chosen, others, logs) if ended is None else None
         if ended is not None:
@@ -291,6 +297,23 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
         followed=evidence_of(_different(event, others)),
         rank=rank,
         place=values.get("place"),
+    )
+
+
+def _told_together(shown: Waited, chosen: Sign, others: list[Sign], read: Logs) -> Verdict:
+    """What the logs of ranks show together."""
+    known = causes()[shown.cause]
+    signs = [chosen, *(sign for sign in others if sign.event.level is Level.LOST_PEER)]
+    by_rank = {sign.rank: sign for sign in reversed(signs)}
+    told = sorted(by_rank.values(), key=lambda sign: sign.rank not in (shown.rank, chosen.rank))
+    return replace(
+        answer(shown.form, shown.values, read, known, (), shown.form, shown.details),
+        evidence=evidence_of(told[:MOST_SAME]),
+        followed=evidence_of(
+            sign for sign in _different(chosen.event, others) if sign not in told[:MOST_SAME]
+        ),
+        rank=shown.rank,
+        place=shown.place,
     )
 
 

@@ -68,6 +68,10 @@ _PASSED = re.compile(
     r"|.{0,80}\b(?:not responding, still trying|blocked for more than \d+ seconds)"
     r"|.{0,120}NCCL WARN .{0,60}[Cc]onnect to \S+ failed\W+Connection refused"
 )
+# Frames of C++, and what a watchdog says of a recorder that was not on.
+_SIDE_NOTE = re.compile(
+    r"\s*frame #\d+: |.{0,120}Stack trace of the failed collective not found, potentially"
+)
 # The type of an event of Kubernetes, which calls no fault by another name.
 _EVENT_TYPE = re.compile(r"\s*Warning\s+(?=[A-Z]\w+\s)")
 # Commands, environments and settings that are shown hold words of faults and are none.
@@ -150,6 +154,8 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
     if form is not None:
         is_script = form.whose == "script" and form.level is Level.FAULT
         return Event(form, line, began([line]), said, len(text), end, is_script, is_line=True)
+    if _SIDE_NOTE.match(text):
+        return None
     kind = kind_by(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
     is_check = _WHAT.match(text) is not None and text.startswith(_CHECK)
     if is_check and kind.name in GENERAL:

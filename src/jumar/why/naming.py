@@ -39,6 +39,8 @@ _VAGUE = ("no-match", "absent", "kernel-fs", "waited", "exists", "needs", "may-n
 _OF_CHILDREN = ("waited", "no-match", "kernel-fs", "cancelled", "reset", "status-404", "memory")
 # What a sentence states that says only that something failed.
 _FAILED_STEPS = ("step-failed", "step-failed-for")
+# Before the name of a form that lines above it may explain, too.
+_AROUND = "~"
 # What ranks say of each other, and programs of any connection.
 _RANKS_SAY = frozenset(("network-connect", "peer-lost"))
 _OF_RANKS = re.compile(
@@ -64,9 +66,14 @@ def name_what_it_is_about(event: Event) -> None:
         event.values = {**event.values, **form.values}
 
 
-def name_by_what_is_below(event: Event, text: str) -> None:
+def name_by_what_is_around(event: Event, text: str) -> None:
+    """Of a line whose reason others tell, above it or below, what they say."""
+    name_by_what_is_below(event, text, _AROUND)
+
+
+def name_by_what_is_below(event: Event, text: str, mark: str = "") -> None:
     """Of a line that only announces what follows, what that says."""
-    form = read_below(event.particular or event.cause.name, text)
+    form = read_below(f"{mark}{event.particular or event.cause.name}", text)
     if form is not None:
         event.cause, event.particular = form.cause, form.name
         event.is_stated = event.is_literal = False
