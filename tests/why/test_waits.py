@@ -91,6 +91,8 @@ INFO = "n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {way}\nn1:7:9 [0] N
         ({0: _wait(0, 88, "BROADCAST", 1), 1: _wait(1, 88), 2: _wait(2, 88)}, "rank-mismatch", 0, "BROADCAST (elements: 1) on rank 0, ALLREDUCE (elements: 512) on rank 1, 2"),
         ({0: _wait(0, 88, numel=512), 1: _wait(1, 88, numel=448)}, "rank-mismatch", 0, "512 elements on rank 0, 448 on rank 1"),
         ({0: _wait(0, 88), 1: _wait(1, 87, "_ALLGATHER_BASE")}, "rank-mismatch", 1, "rank 1 waits in operation number 87 (_ALLGATHER_BASE, elements: 512), rank 0 in number 88"),
+        ({0: _wait(0, 88, "_ALLGATHER_BASE"), 1: _wait(1, 88, numel=1)}, "rank-mismatch", 0, "Rank 0 collects something from all ranks"),
+        ({0: STEP + _wait(0, 88, "_ALLGATHER_BASE")}, "peer-late", 0, "only rank 0 says so"),
         # Pairs differ always, and numbers of two groups have nothing to do with each other.
         ({0: _wait(0, 88, "SEND"), 1: _wait(1, 88, "RECV")}, "peer-late", 0, "waited 30 min in SEND"),
         ({0: _wait(0, 88, group="3(mesh_tp)"), 1: _wait(1, 7, "BROADCAST", group="5(mesh_dp)")}, "peer-late", 0, "waited 30 min in ALLREDUCE"),
@@ -168,7 +170,13 @@ def test_a_port_that_refuses_is_one_where_nobody_listens() -> None:
     text = REFUSED.format(at="10.1", errno="111 - Connection refused") + GAVE_UP
     assert "Nobody listens at n1, port 29500" in verdict_of(text).what["en"]
     text = REFUSED.format(at="10.1", errno="110 - Connection timed out") + GAVE_UP
-    assert "Nobody listens" not in verdict_of(text).what["en"]
+    assert "cannot reach the meeting point of the ranks at n1" in verdict_of(text).what["en"]
+
+
+def test_all_cards_of_a_machine_that_wait_alike_are_all_ranks() -> None:
+    assert verdict_of("".join(_wait(rank, 88) for rank in range(8))).cause == "link-stuck"
+    # One is missing.
+    assert verdict_of("".join(_wait(rank, 88) for rank in range(7))).cause == "peer-late"
 
 
 @pytest.mark.parametrize(

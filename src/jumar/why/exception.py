@@ -77,7 +77,7 @@ _ADVISED_WRONGLY = frozenset(
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a
 # child hands something over.
 _LEFT_ALONE = re.compile(
-    r"Timed out after \d+ seconds waiting for clients|client socket has timed out|RendezvousTimeoutError"
+    r"Timed out after \d+ seconds waiting for clients|client socket has timed out|RendezvousTimeoutError|RendezvousConnectionError"
     # Nobody listens there: who should have may have ended. A host that cannot be reached is another matter.
     r"|client socket has failed to connect[^\n]{0,300}Connection refused"
     r"|Ran out of input$|pickle data was truncated$"

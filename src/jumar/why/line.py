@@ -55,8 +55,10 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
-# Nobody listens at the meeting point: who should have may have ended.
-_NOBODY_LISTENS = re.compile(r"client socket has failed to connect.{0,300}Connection refused")
+# Nobody answers at the meeting point: who should have may have ended, and it is tried again.
+_NOBODY_LISTENS = re.compile(
+    r"client socket has failed to connect.{0,300}(?:Connection (?:refused|timed out)|No route to host)"
+)
 # What the machine lacks and the program says that it does without.
 _DOES_WITHOUT = re.compile(
     r"(?i)\b(?:continuing|proceeding|going on|carrying on)\b|\b(?:skipping|ignored|ignoring|disabling|falling back)\b|\bwill (?:not be used|be disabled)\b"

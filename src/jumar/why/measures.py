@@ -11,6 +11,7 @@ _OTHERS, _CONTEXT = 0.25, 1 << 30
 _GAPS = 0.15
 _SINGLE, _HELD, _SCATTERED = "memory-single", "memory-others", "memory-gaps"
 _HELD_CACHED = "memory-others-cached"
+_MORE_CAME = "store-barrier-more"
 
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _PARTS = 6
@@ -21,6 +22,8 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
     """Whether the numbers bear out what a form says; a form that says nothing of numbers always fits."""
     if form in (_OLDER, _NEWER):
         return _is_outside(form, values)
+    if form == _MORE_CAME:
+        return int(values["count"]) > int(values["world"])
     if form not in (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED):
         return True
     total, asked = _bytes(values, "total"), _bytes(values, "asked")

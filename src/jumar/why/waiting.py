@@ -35,6 +35,9 @@ _WAYS = {
     "shm": re.compile(r"\bvia SHM\b"),
 }
 _OF_NPUS = "WorkHCCL"
+# With these a rank collects what is spread over all of them: the weights of a model, mostly to save it.
+_GATHERS = frozenset(("_ALLGATHER_BASE", "ALLGATHER", "ALLGATHER_COALESCED"))
+_FEWEST_WHOLE = 4
 
 
 def waited(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> Waited | None:
@@ -62,10 +65,18 @@ def _differing(standing: Mapping[int, Standing]) -> Waited | None:
         if not is_same:
             return _behind(ranks)
         if len(ops) > 1:
-            return _mismatch("ranks-differ", ranks, ops)
+            return _mismatch(_how_ops_differ(ranks), ranks, ops)
         if len(sizes) > 1 and ops.keys() <= _EVEN:
             return _mismatch("ranks-sizes", ranks, sizes)
     return None
+
+
+def _how_ops_differ(ranks: Mapping[int, Standing]) -> str:
+    """Whether it is the first rank alone that collects the weights, while the others are at a barrier."""
+    rest = [one for rank, one in ranks.items() if rank != 0]
+    is_alone = 0 in ranks and ranks[0].op in _GATHERS
+    is_barrier = all(one.op == "ALLREDUCE" and one.numel == "1" for one in rest)
+    return "ranks-gather" if is_alone and is_barrier else "ranks-differ"
 
 
 def _by(ranks: Mapping[int, Standing], name: str) -> dict[str, list[int]]:
@@ -142,7 +153,7 @@ def _unlinked(text: str, standing: Mapping[int, Standing], logs: Sequence[Source
     one = next(iter(waiting.values()))
     worlds = {int(number) for number in WORLD.findall(text)}
     is_whole = max(worlds, default=0) <= len(waiting) > 1 and (
-        bool(worlds) or ranks == waiting.keys()
+        bool(worlds) or (ranks or _all_of_a_machine(waiting)) == waiting.keys()
     )
     is_connected = _is_first(one) and _CONNECTED.search(text) is not None
     if not is_whole and not is_connected:
@@ -152,6 +163,13 @@ def _unlinked(text: str, standing: Mapping[int, Standing], logs: Sequence[Source
         return Waited("link-later", "link-stuck", values, None, *called(one))
     way = next((name for name, pattern in _WAYS.items() if pattern.search(text)), "first")
     return Waited(f"link-{way}", "link-stuck", values)
+
+
+def _all_of_a_machine(waiting: Mapping[int, Standing]) -> set[int]:
+    """The ranks in a log of several that look like all: as many as machines have cards, from the first on."""
+    count = len(waiting)
+    is_usual = count >= _FEWEST_WHOLE and count.bit_count() == 1
+    return set(range(count)) if is_usual else set()
 
 
 def _stuck(chosen: Sign, standing: Mapping[int, Standing]) -> Waited | None:
@@ -171,6 +189,8 @@ def _alone(chosen: Sign, text: str, standing: Mapping[int, Standing]) -> Waited 
     values = _values(one) | {"ranks": listed(waiting), "limit": span(one.limit_ms // 1000)}
     place, details = called(one)
     form = "wait-first" if _is_first(one) else "wait-later"
+    if form == "wait-later" and waiting == [0] and one.op in _GATHERS:
+        form = "gather-alone"
     if place is not None:
         form = "wait-called"
         values |= {"rank": str(chosen.rank)} | dict(details.pop().values)
