@@ -81,7 +81,8 @@ INFO = "n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {way}\nn1:7:9 [0] N
         ({0: "model.safetensors:  61%|█ | 2.9G/4.9G [29:01<06:20, 5MB/s]\n", 1: _wait(1, 1)}, "peer-busy", 0, "still downloading"),
         ({0: "Building extension module fused_adam...\n", 1: _wait(1, 1)}, "peer-busy", 0, "still compiling"),
         # What is over is not what it does, and the training's own bar tells nothing.
-        ({0: "Map: 100%|████| 99/99 [29:01<00:00,  1s/it]\n", 1: _wait(1, 1)}, "peer-silent", 0, "last thing it says: “Map: 100%"),
+        ({0: "Map: 100%|████| 99/99 [00:10<00:00,  1s/it]\n", 1: _wait(1, 1)}, "peer-silent", 0, "last thing it says: “Map: 100%"),
+        ({0: "Map: 100%|████| 99/99 [29:01<00:00,  1s/it]\n", 1: _wait(1, 1)}, "peer-busy", 0, "still preparing data"),
         ({0: "Saving model checkpoint to /o\n  3%|▏ | 3/99 [29:01<10:00,  1s/it]\n", 1: _wait(1, 9)}, "peer-silent", 0, "“3% 3/99"),
         ({0: STEP + "Training completed.\n", 1: _wait(1, 9)}, "peer-finished", 0, "Rank 0 had finished"),
         # Who came long after the others, and who had not started the operation.
@@ -90,6 +91,7 @@ INFO = "n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {way}\nn1:7:9 [0] N
         # What ranks call.
         ({0: _wait(0, 88, "BROADCAST", 1), 1: _wait(1, 88), 2: _wait(2, 88)}, "rank-mismatch", 0, "BROADCAST (elements: 1) on rank 0, ALLREDUCE (elements: 512) on rank 1, 2"),
         ({0: _wait(0, 88, numel=512), 1: _wait(1, 88, numel=448)}, "rank-mismatch", 0, "512 elements on rank 0, 448 on rank 1"),
+        ({0: _wait(0, 3, "BROADCAST", 998244353), 1: _wait(1, 3, "BROADCAST", 998244109)}, "rank-mismatch", 0, "have built different models"),
         ({0: _wait(0, 88), 1: _wait(1, 87, "_ALLGATHER_BASE")}, "rank-mismatch", 1, "rank 1 waits in operation number 87 (_ALLGATHER_BASE, elements: 512), rank 0 in number 88"),
         ({0: _wait(0, 88, "_ALLGATHER_BASE"), 1: _wait(1, 88, numel=1)}, "rank-mismatch", 0, "Rank 0 collects something from all ranks"),
         ({0: STEP + _wait(0, 88, "_ALLGATHER_BASE")}, "peer-late", 0, "only rank 0 says so"),
@@ -120,6 +122,24 @@ def test_a_bar_in_the_one_log_of_a_terminal_is_the_first_ranks() -> None:
     assert "needs about 72 min in all" in verdict.remedy["en"]
     # It waits itself.
     assert verdict_of(MAPPING + _wait(0, 1) + _wait(1, 1)).cause == "peer-late"
+
+
+def test_what_another_process_of_ray_says_below_is_its_end() -> None:
+    waits = "".join(
+        f"(RayTrainWorker pid=7, ip=10.0.0.7) {line}\n" for line in _wait(1, 88).splitlines()
+    )
+    done = "(RayTrainWorker pid=9, ip=10.0.0.9) Training finished. Uploading.\n"
+    assert verdict_of(waits + done).cause == "peer-finished"
+    assert verdict_of(waits + done.replace("9", "7")).cause == "peer-late"
+
+
+def test_ranks_of_hccl_that_come_late_are_told_with_its_limit() -> None:
+    said = "[ERROR] 2024-01-01-10:00:00 (PID:77, Device:0, RankID:0) ERR02200 DIST call hccl api failed.\nEI0006: 2024-01-01-10:00:00.000.001 Getting socket times out. Reason: Remote Rank did not send the data in time.\n"
+    verdict = _of(
+        {0: said, 5: "Loading checkpoint shards:  20%|██ | 3/15 [02:10<08:40, 43.4s/it]\n"}
+    )
+    assert (verdict.cause, verdict.rank) == ("peer-busy", 5)
+    assert "HCCL_CONNECT_TIMEOUT" in verdict.remedy["en"]
 
 
 def test_the_rank_that_a_report_names_is_told() -> None:
@@ -169,6 +189,7 @@ GAVE_UP = "[E0101 08:01:10.1 socket.cpp:1019] [c10d] The client socket has timed
 def test_a_port_that_refuses_is_one_where_nobody_listens() -> None:
     text = REFUSED.format(at="10.1", errno="111 - Connection refused") + GAVE_UP
     assert "Nobody listens at n1, port 29500" in verdict_of(text).what["en"]
+    assert "on its own machine (localhost" in verdict_of(text.replace("n1", "localhost")).what["en"]
     text = REFUSED.format(at="10.1", errno="110 - Connection timed out") + GAVE_UP
     assert "cannot reach the meeting point of the ranks at n1" in verdict_of(text).what["en"]
 

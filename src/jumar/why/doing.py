@@ -32,6 +32,8 @@ class Doing:
     name: str
     """What kind of thing it was; empty where its words do not tell."""
     said: str
+    is_over: bool = False
+    """Its bar is full."""
     spent_s: int = 0
     """How long it had been at it, and how long it would have taken in all; 0 where no bar says so."""
     whole_s: int = 0
@@ -43,7 +45,7 @@ def doing(lines: Sequence[Line]) -> Doing | None:
     for line in _told(lines):
         found = _read(line.text.strip())
         last = last or found
-        if found.name:
+        if found.name and not found.is_over:
             return found
         if found.whole_s:
             # A bar of the training itself: what stands above it is over.
@@ -69,9 +71,9 @@ def _read(text: str) -> Doing:
     )
     spent = 0 if bar is None else _seconds(bar["spent"])
     left = 0 if bar is None else _seconds(bar["left"])
-    name = "" if is_over else _name(text, is_bar=bar is not None)
+    name = _name(text, is_bar=bar is not None)
     said = cut(_DRAWN.sub(r"\1", text), _LONGEST)
-    return Doing(name, said, spent, spent + left)
+    return Doing(name, said, is_over, spent, spent + left)
 
 
 def _name(text: str, *, is_bar: bool) -> str:

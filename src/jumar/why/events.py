@@ -69,6 +69,10 @@ def _without_echoes(found: list[Event]) -> list[Event]:
     waited too long, that something was lost."""
     lost = {event.line.rank for event in found if event.level is Level.LOST_PEER}
     late = {event.line.rank for event in found if event.cause.name == PEER_LATE}
+    ranks = {event.line.rank for event in found}
+    if lost and len(ranks - {None}) == 1:
+        # One rank's log, of which some lines say whose it is.
+        lost = ranks
     return [
         event
         for event in found

@@ -71,7 +71,7 @@ _RESTATE = frozenset(("none-plain", "key-plain"))
 _ADVISED_WRONGLY = frozenset(
     (
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
-        *("lora-pattern", "fsdp-views", "paddle-place"),
+        *("lora-pattern", "fsdp-views", "paddle-place", "lightning-tasks"),
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a
@@ -158,7 +158,7 @@ def of_exception(one: Raised, known: Known) -> Event:
 
 def _is_left_alone(one: Raised) -> bool:
     """Whether it says only that another process did not come or is gone."""
-    is_between = _HANDS_OVER.search(one.frames) is not None
+    is_between = not one.frames or _HANDS_OVER.search(one.frames) is not None
     return is_between and _LEFT_ALONE.search(f"{one.frames}\n{one.said}") is not None
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from jumar.why.details import REMEDY, WHAT, Detail
 from jumar.why.doing import Doing, doing
 from jumar.why.reading import Line, lines_of
-from jumar.why.signs import Sign, Source, before, opened, year_of
+from jumar.why.signs import Sign, Source, before, below, opened, year_of
 from jumar.why.standing import Standing
 from jumar.why.waited import Waited, listed, span
 
@@ -36,6 +36,10 @@ _NOT_PASSED = re.compile(
 _ID_OF = re.compile(
     r"retr\w{1,3}ving ncclUniqueId from \[(?P<ranks>\d{1,7})\][^\n]{0,200}(?:[Ww]ait timeout|[Ss]ocket [Tt]imeout)"
 )
+# The prefix of a process of Ray, or a machine's.
+_PROCESS = re.compile(
+    r"\([^)]{0,100}pid=\w+[^)]{0,80}\)|\d{1,3}(?:\.\d{1,3}){3}: |[a-z][\w-]{0,60}\d: "
+)
 _REPORTS = (_NOT_JOINED, _NOT_PASSED, _ID_OF)
 _NUMBER = re.compile(r"\d{1,7}")
 
@@ -48,16 +52,22 @@ def late(
     ranks = named(text) or _later(waiting) or _least(standing) or _quiet(waiting, text, logs)
     limit = max((one.limit_ms for one in waiting.values()), default=0)
     if not ranks:
-        # A terminal's one log, in which the first rank draws the bars.
+        # A log of several, in which the first rank draws the bars.
         is_one = waiting and 0 not in waiting and chosen.source.rank is None
-        last = doing(before(chosen)) if is_one else None
-        return _busy(0, last, waiting, limit) if last is not None and last.name else None
+        last = _of_others(chosen) if is_one else None
+        is_told = last is not None and _is_told(last, limit)
+        return _busy(0, last, waiting, limit) if last is not None and is_told else None
     for rank in ranks[:_MOST_NAMED]:
         last = _last_of(rank, chosen, standing, logs)
-        if last is not None and (last.name or len(ranks) == 1):
+        if last is not None and (_is_told(last, limit) or len(ranks) == 1):
             return _busy(rank, last, waiting, limit)
     values = {"few": listed(ranks), "many": listed(sorted(waiting)) or "?"}
     return Waited("ranks-missing", "peer-silent", values, ranks[0])
+
+
+def _is_told(last: Doing, limit_ms: int) -> bool:
+    """Whether what it did last explains that the others waited: what is over, only if it took long."""
+    return bool(last.name) and (not last.is_over or 2000 * last.spent_s >= limit_ms > 0)
 
 
 def _busy(rank: int, last: Doing, waiting: Mapping[int, Standing], limit_ms: int) -> Waited:
@@ -68,7 +78,7 @@ def _busy(rank: int, last: Doing, waiting: Mapping[int, Standing], limit_ms: int
     if not any(one.is_timed for one in waiting.values()):
         # Who only lost it knows that it ended, not that it was slow.
         return Waited("gone-said", "peer-silent", values, rank)
-    if not last.name:
+    if not _is_told(last, limit_ms):
         return Waited("late-said", "peer-silent", values, rank)
     details: list[Detail] = []
     if limit_ms:
@@ -77,6 +87,16 @@ def _busy(rank: int, last: Doing, waiting: Mapping[int, Standing], limit_ms: int
         whole = {"spent": span(last.spent_s), "whole": span(last.whole_s)}
         details.append(Detail(REMEDY, "limit-needed", whole))
     return Waited(f"busy-{last.name}", "peer-busy", values, rank, None, details)
+
+
+def _of_others(chosen: Sign) -> Doing | None:
+    """What other processes say in the same log: below it, too, where lines tell whose they are."""
+    above, writer = before(chosen), chosen.event.line.writer
+    process = _PROCESS.match(writer)
+    if process is None:
+        return doing(above)
+    lines = [*above, *below(chosen)]
+    return doing([line for line in lines if line.writer and not line.writer.startswith(process[0])])
 
 
 def named(text: str) -> list[int]:

@@ -57,7 +57,9 @@ _SURVIVABLE = frozenset(("library-missing",))
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
 # Nobody answers at the meeting point: who should have may have ended, and it is tried again.
 _NOBODY_LISTENS = re.compile(
-    r"client socket has failed to connect.{0,300}(?:Connection (?:refused|timed out)|No route to host)"
+    r"client socket has failed to connect.{0,300}(?:Connection (?:refused|timed out)|No route to host|Cannot assign requested address)"
+    # The agent of a node whose meeting point has ended.
+    r"|failed to send a keep-alive heartbeat to the rendezvous"
 )
 # What the machine lacks and the program says that it does without.
 _DOES_WITHOUT = re.compile(

@@ -34,7 +34,9 @@ _CALLED = re.compile(
 _LIMIT = re.compile(
     r"[Tt]imed out waiting (\d{1,12}) ?ms|wait timeout after (\d{1,12}) ?ms|monitoredBarrier in (\d{1,12}) ?ms"
 )
-_TIMED = re.compile(r"(?i)\btimed[ -]?out\b|\btimeout|failed to pass monitoredBarrier")
+_TIMED = re.compile(
+    r"(?i)\btime[ds][ -]?out\b|\btimeout|\bEI000[26]\b|failed to pass monitoredBarrier"
+)
 _MOST_READ = 64
 
 

@@ -6,9 +6,11 @@ is behind or came later, what it was doing then, or that nobody was late and the
 import re
 from collections.abc import Mapping, Sequence
 
+from jumar.why.details import FIRST, Detail
+from jumar.why.doing import doing
 from jumar.why.knowledge import Level
 from jumar.why.late import WORLD, late
-from jumar.why.signs import Sign, Source, around
+from jumar.why.signs import Sign, Source, around, before
 from jumar.why.standing import Standing, groups, standings
 from jumar.why.waited import Waited, called, listed, span
 
@@ -34,10 +36,12 @@ _WAYS = {
     "p2p": re.compile(r"\bvia P2P\b"),
     "shm": re.compile(r"\bvia SHM\b"),
 }
-_OF_NPUS = "WorkHCCL"
+_OF_NPUS, _LATE_ON_NPUS = "WorkHCCL", "EI0006"
 # With these a rank collects what is spread over all of them: the weights of a model, mostly to save it.
 _GATHERS = frozenset(("_ALLGATHER_BASE", "ALLGATHER", "ALLGATHER_COALESCED"))
-_FEWEST_WHOLE = 4
+_FEWEST_WHOLE = 2
+# So many elements are weights or gradients, not results.
+_OF_MODELS = 100_000
 
 
 def waited(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> Waited | None:
@@ -45,14 +49,17 @@ def waited(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> Wait
     signs = [sign for sign in (chosen, *others) if sign.event.level is Level.LOST_PEER]
     standing = standings(signs)
     text = "\n".join(around(sign) for sign in signs[:_MOST_AROUND])
-    return (
+    found = (
         _differing(standing)
         or _apart(standing, logs)
         or late(chosen, text, standing, logs)
-        or _unlinked(text, standing, logs)
+        or _unlinked(chosen, text, standing, logs)
         or _stuck(chosen, standing)
         or _alone(chosen, text, standing)
     )
+    if found is not None and _LATE_ON_NPUS in text:
+        found.details.append(Detail(FIRST, "hccl-connect", {}))
+    return found
 
 
 def _differing(standing: Mapping[int, Standing]) -> Waited | None:
@@ -67,8 +74,13 @@ def _differing(standing: Mapping[int, Standing]) -> Waited | None:
         if len(ops) > 1:
             return _mismatch(_how_ops_differ(ranks), ranks, ops)
         if len(sizes) > 1 and ops.keys() <= _EVEN:
-            return _mismatch("ranks-sizes", ranks, sizes)
+            is_model = not ops.keys() & _GATHERS and all(_is_large(one) for one in sizes)
+            return _mismatch("ranks-models" if is_model else "ranks-sizes", ranks, sizes)
     return None
+
+
+def _is_large(numel: str) -> bool:
+    return numel.isdigit() and int(numel) >= _OF_MODELS
 
 
 def _how_ops_differ(ranks: Mapping[int, Standing]) -> str:
@@ -144,7 +156,9 @@ def _apart(standing: Mapping[int, Standing], logs: Sequence[Source]) -> Waited |
     return Waited("ranks-apart", "rank-mismatch", values, few[0], one.place)
 
 
-def _unlinked(text: str, standing: Mapping[int, Standing], logs: Sequence[Source]) -> Waited | None:
+def _unlinked(
+    chosen: Sign, text: str, standing: Mapping[int, Standing], logs: Sequence[Source]
+) -> Waited | None:
     """That all ranks stand in one and the same operation: nobody was late, so it is the transfer that does not end."""
     ranks = {source.rank for source in logs if source.rank is not None}
     waiting = {rank: one for rank, one in standing.items() if one.seq is not None}
@@ -152,6 +166,10 @@ def _unlinked(text: str, standing: Mapping[int, Standing], logs: Sequence[Source
         return None
     one = next(iter(waiting.values()))
     worlds = {int(number) for number in WORLD.findall(text)}
+    last = doing(before(chosen))
+    if not ranks and last is not None and last.name and not last.is_over:
+        # Somebody is at work there.
+        return None
     is_whole = max(worlds, default=0) <= len(waiting) > 1 and (
         bool(worlds) or (ranks or _all_of_a_machine(waiting)) == waiting.keys()
     )
