@@ -80,6 +80,8 @@ INFO = "n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {way}\nn1:7:9 [0] N
         ({0: "Validating:  40%|███ | 40/99 [29:01<10:00,  1s/it]\n", 1: _wait(1, 88)}, "peer-busy", 0, "still evaluating"),
         ({0: "model.safetensors:  61%|█ | 2.9G/4.9G [29:01<06:20, 5MB/s]\n", 1: _wait(1, 1)}, "peer-busy", 0, "still downloading"),
         ({0: "Building extension module fused_adam...\n", 1: _wait(1, 1)}, "peer-busy", 0, "still compiling"),
+        # A bar that stood still when the wait began is that of all ranks.
+        ({0: "Validating:  40%|███ | 40/99 [01:01<01:30,  1s/it]\n", 1: _wait(1, 88)}, "peer-silent", 0, "last thing it says: “Validating"),
         # What is over is not what it does, and the training's own bar tells nothing.
         ({0: "Map: 100%|████| 99/99 [00:10<00:00,  1s/it]\n", 1: _wait(1, 1)}, "peer-silent", 0, "last thing it says: “Map: 100%"),
         ({0: "Map: 100%|████| 99/99 [29:01<00:00,  1s/it]\n", 1: _wait(1, 1)}, "peer-busy", 0, "still preparing data"),
@@ -96,7 +98,8 @@ INFO = "n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {way}\nn1:7:9 [0] N
         ({0: _wait(0, 88, "_ALLGATHER_BASE"), 1: _wait(1, 88, numel=1)}, "rank-mismatch", 0, "Rank 0 collects something from all ranks"),
         ({0: STEP + _wait(0, 88, "_ALLGATHER_BASE")}, "peer-late", 0, "only rank 0 says so"),
         # Pairs differ always, and numbers of two groups have nothing to do with each other.
-        ({0: _wait(0, 88, "SEND"), 1: _wait(1, 88, "RECV")}, "peer-late", 0, "waited 30 min in SEND"),
+        ({0: _wait(0, 88, "SEND"), 1: _wait(1, 88, "RECV")}, "link-stuck", None, "no rank was behind"),
+        ({0: _wait(0, 88, "SEND"), 1: _wait(1, 86, "RECV")}, "peer-late", 0, "waited 30 min in SEND"),
         ({0: _wait(0, 88, group="3(mesh_tp)"), 1: _wait(1, 7, "BROADCAST", group="5(mesh_dp)")}, "peer-late", 0, "waited 30 min in ALLREDUCE"),
         # Nobody was late.
         ({0: STEP + _wait(0, 88), 1: STEP + _wait(1, 88)}, "link-stuck", None, "no rank was behind"),
@@ -194,6 +197,23 @@ def test_a_port_that_refuses_is_one_where_nobody_listens() -> None:
     assert "cannot reach the meeting point of the ranks at n1" in verdict_of(text).what["en"]
 
 
+def test_ranks_in_the_log_of_another_machine_are_missed() -> None:
+    texts = (
+        "".join(_wait(rank, 88) for rank in range(4)),
+        "[rank4]: step 8 loss 2\n[rank5]: step 8 loss 2\n",
+    )
+    with ExitStack() as stack:
+        sources: list[Source] = []
+        for number, text in enumerate(texts):
+            fd = os.memfd_create("log")
+            stack.callback(os.close, fd)
+            os.write(fd, text.encode())
+            sources.append(Source(f"node{number}.log", lambda fd=fd: os.dup(fd)))
+        verdict = judge(sources)
+    assert verdict.cause == "peer-silent"
+    assert "Rank 4, 5 did not come" in verdict.what["en"]
+
+
 def test_all_cards_of_a_machine_that_wait_alike_are_all_ranks() -> None:
     assert verdict_of("".join(_wait(rank, 88) for rank in range(8))).cause == "link-stuck"
     # One is missing.
@@ -211,6 +231,9 @@ def test_all_cards_of_a_machine_that_wait_alike_are_all_ranks() -> None:
         ("compile", "Using /root/.cache/torch_extensions/py310_cu121 as PyTorch extensions root..."),
         ("load", "Loading checkpoint shards:  33%|███ | 5/15 [10:00<20:00, 99s/it]"),
         ("evaluate", "***** Running Evaluation *****"),
+        ("done", "Early stopping triggered after 3 epochs without improvement"),
+        ("", "early_stopping_patience: 3"),
+        ("ask", "wandb: Enter your choice: "),
         ("done", "{'train_runtime': 912.1, 'train_loss': 0.2, 'epoch': 3.0}"),
         ("", "step 9 val loss 2.1"),
         ("", "epoch 3 done"),
@@ -238,3 +261,4 @@ def test_every_form_has_its_words() -> None:
 
 def test_ranks_are_listed_shortly() -> None:
     assert listed([0, 2, 3, 4, 6, 7]) == "0, 2-4, 6, 7"
+    assert listed(range(0, 4000, 2)).endswith("28, 30, …")

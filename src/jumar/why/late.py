@@ -20,7 +20,7 @@ _MOST_NAMED = 16
 _MOST_RANKS = 4096
 _LATER_S = 60.0
 """Who begins to wait so much later than all others is what they waited for."""
-_DONE = "done"
+_DONE, _SHARED = "done", "evaluate"
 WORLD = re.compile(
     r"\b(?:nranks |world_size[=: ]{1,3}|MEMBER: \d{1,6}/|WORLD_SIZE[=:] ?)(\d{1,7})\b"
 )
@@ -66,8 +66,13 @@ def late(
 
 
 def _is_told(last: Doing, limit_ms: int) -> bool:
-    """Whether what it did last explains that the others waited: what is over, only if it took long."""
-    return bool(last.name) and (not last.is_over or 2000 * last.spent_s >= limit_ms > 0)
+    """Whether what it did last explains that the others waited.
+
+    What is over does only if it took long. All ranks evaluate together, mostly, and the first draws the bar: one that stood
+    still when the wait began tells nothing of that rank."""
+    is_long = 2000 * last.spent_s >= limit_ms > 0
+    is_shared = last.name == _SHARED and last.whole_s > 0
+    return bool(last.name) and (is_long or not (last.is_over or is_shared))
 
 
 def _busy(rank: int, last: Doing, waiting: Mapping[int, Standing], limit_ms: int) -> Waited:
@@ -140,8 +145,17 @@ def _quiet(waiting: Mapping[int, Standing], text: str, logs: Sequence[Source]) -
         # One log of all; of the first operation NCCL's own lines tell more.
         worlds = {int(number) for number in WORLD.findall(text)}
         ranks = set(range(min(worlds.pop(), _MOST_RANKS))) if len(worlds) == 1 else set[int]()
+    if not ranks:
+        ranks = _heard_elsewhere(waiting, logs)
     quiet = sorted(ranks - waiting.keys())
     return quiet if len(quiet) <= len(waiting) else []
+
+
+def _heard_elsewhere(waiting: Mapping[int, Standing], logs: Sequence[Source]) -> set[int]:
+    """The ranks that write into logs, as those of other machines, in which nobody waits."""
+    told = {one.sign.source.name for one in waiting.values()}
+    rest = [source for source in logs if source.name not in told][:_MOST_NAMED]
+    return {line.rank for source in rest for line in _tail(source) if line.rank is not None}
 
 
 def _last_of(

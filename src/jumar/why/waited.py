@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 
 from jumar.why.details import WHAT, Detail
 from jumar.why.raised import is_library_path
@@ -12,7 +13,7 @@ from jumar.why.standing import Standing
 
 _MINUTE = 60
 _FEW_SECONDS = 120
-_MOST_LISTED = 1 << 12
+_MOST_LISTED, _MOST_RUNS = 1 << 12, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Waited:
 
 def listed(ranks: Sequence[int]) -> str:
     """`0, 2-7`."""
-    return ", ".join(_runs(ranks[:_MOST_LISTED]))
+    runs = list(islice(_runs(ranks[:_MOST_LISTED]), _MOST_RUNS + 1))
+    return ", ".join([*runs[:_MOST_RUNS], "…"] if len(runs) > _MOST_RUNS else runs)
 
 
 def _runs(ranks: Sequence[int]) -> Iterator[str]:

@@ -22,6 +22,8 @@ _EVEN = frozenset(
 )
 # Operations of pairs, and such as mean another thing on each rank.
 _PAIRED = frozenset(("SEND", "RECV", "COALESCED", "UNKNOWN", "GATHER", "SCATTER"))
+# The two sides of one operation.
+_MATCHED = {"SEND": "SEND/RECV", "RECV": "SEND/RECV"}
 # What a process says of itself whose thread that watches gets no turn.
 _HEARTBEAT = re.compile(
     r"watchdog got stuck for|Heartbeat monitor timed out|ProcessGroupNCCL watchdog hang"
@@ -162,7 +164,8 @@ def _unlinked(
     """That all ranks stand in one and the same operation: nobody was late, so it is the transfer that does not end."""
     ranks = {source.rank for source in logs if source.rank is not None}
     waiting = {rank: one for rank, one in standing.items() if one.seq is not None}
-    if len({(one.seq, one.op, one.group) for one in waiting.values()}) != 1 or _OF_NPUS in text:
+    places = {(one.seq, _MATCHED.get(one.op, one.op), one.group) for one in waiting.values()}
+    if len(places) != 1 or _OF_NPUS in text:
         return None
     one = next(iter(waiting.values()))
     worlds = {int(number) for number in WORLD.findall(text)}
