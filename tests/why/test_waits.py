@@ -233,6 +233,7 @@ def test_all_cards_of_a_machine_that_wait_alike_are_all_ranks() -> None:
         ("evaluate", "***** Running Evaluation *****"),
         ("done", "Early stopping triggered after 3 epochs without improvement"),
         ("", "early_stopping_patience: 3"),
+        ("ask", "(Pdb) "),
         ("ask", "wandb: Enter your choice: "),
         ("done", "{'train_runtime': 912.1, 'train_loss': 0.2, 'epoch': 3.0}"),
         ("", "step 9 val loss 2.1"),
@@ -244,6 +245,13 @@ def test_what_a_rank_does_is_told_by_its_last_line(name: str, line: str) -> None
     found = doing(lines_of(0, f"{STEP}{line}\n".encode(), 2024))
     assert found is not None
     assert found.name == name
+
+
+def test_a_file_that_is_carried_at_the_end_is_not_fetched() -> None:
+    carried = "model.safetensors:  22%|██ | 1.09G/4.95G [28:31<41:02, 636kB/s]\n"
+    found = doing(lines_of(0, f"{{'train_runtime': 912.1}}\n{carried}".encode(), 2024))
+    assert found is not None
+    assert found.name == "save"
 
 
 def test_every_form_has_its_words() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from jumar.why.knowledge import rows
@@ -23,6 +23,8 @@ _ASIDE = re.compile(
     r"|torch[./]distributed|torch_dtype|OMP_NUM_THREADS|^\W*$"
 )
 _MINUTE = 60
+_DOWNLOAD, _SAVE = "download", "save"
+_AT_END = frozenset(("done", _SAVE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,17 @@ class Doing:
 
 def doing(lines: Sequence[Line]) -> Doing | None:
     """What the last of these lines show; None if there is none that tells of anything."""
-    last: Doing | None = None
-    for line in _told(lines):
-        found = _read(line.text.strip())
-        last = last or found
-        if found.name and not found.is_over:
-            return found
-        if found.whole_s:
-            # A bar of the training itself: what stands above it is over.
-            break
-    return last
+    found = [_read(line.text.strip()) for line in _told(lines)]
+    # What stands above a bar of the training itself is over.
+    bar = next((at for at, one in enumerate(found) if one.whole_s and not one.name), len(found))
+    named = (at for at, one in enumerate(found[:bar]) if one.name and not one.is_over)
+    at = next(named, 0)
+    if not found:
+        return None
+    is_after = any(one.name in _AT_END for one in found[at + 1 :])
+    is_sent = found[at].name == _DOWNLOAD and is_after
+    # A file that is carried at the end is not fetched.
+    return replace(found[at], name=_SAVE) if is_sent else found[at]
 
 
 def _told(lines: Sequence[Line]) -> Iterator[Line]:
