@@ -149,6 +149,9 @@ def test_the_rank_that_a_report_names_is_told() -> None:
     report = "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n\t   - [3] finished collective #87, but didn't join collective #88 (count from 1)\n"
     verdict = verdict_of(_wait(0, 88) + report)
     assert (verdict.cause, verdict.rank) == ("peer-silent", 3)
+    lock = "[rank3]: Waiting for file lock /tmp/c.lock\n"
+    verdict = verdict_of(lock + _wait(0, 88) + report.replace("[3]", "[2, 3]"))
+    assert "rank 3 says: “Waiting for file lock" in verdict.what["en"]
 
 
 GLOO = '[rank{rank}]: Traceback (most recent call last):\n[rank{rank}]:   File "/u/fit.py", line {at}, in <module>\n[rank{rank}]:     {line}\n[rank{rank}]: RuntimeError: {said}\n'

@@ -57,12 +57,15 @@ def late(
         last = _of_others(chosen) if is_one else None
         is_told = last is not None and _is_told(last, limit)
         return _busy(0, last, waiting, limit) if last is not None and is_told else None
+    quoted: list[Detail] = []
     for rank in ranks[:_MOST_NAMED]:
         last = _last_of(rank, chosen, standing, logs)
         if last is not None and (_is_told(last, limit) or len(ranks) == 1):
             return _busy(rank, last, waiting, limit)
+        if last is not None and not quoted:
+            quoted.append(Detail(WHAT, "rank-last", {"rank": str(rank), "said": last.said}))
     values = {"few": listed(ranks), "many": listed(sorted(waiting)) or "?"}
-    return Waited("ranks-missing", "peer-silent", values, ranks[0])
+    return Waited("ranks-missing", "peer-silent", values, ranks[0], None, quoted)
 
 
 def _is_told(last: Doing, limit_ms: int) -> bool:
