@@ -113,7 +113,7 @@ CASES: dict[str, tuple[str, int, str]] = {
         "init()\nif RANK == 1: {}['learning_rate']\ndist.all_reduce(torch.zeros(1))",
     ),
     "killed-rank": (
-        "peer-lost",
+        "peer-silent",
         2,
         "init()\nif RANK == 1: os.kill(os.getpid(), signal.SIGKILL)\ndist.all_reduce(torch.zeros(1))",
     ),
@@ -236,7 +236,7 @@ CASES: dict[str, tuple[str, int, str]] = {
         "next(iter(torch.utils.data.DataLoader(Big(), num_workers=1)))",
     ),
     "barrier": (
-        "peer-late",
+        "rank-mismatch",
         2,
         "init()\nif RANK == 0: dist.monitored_barrier(timeout=timedelta(seconds=1))\n"
         "else: dist.all_reduce(torch.zeros(1))",

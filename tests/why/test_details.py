@@ -97,10 +97,10 @@ def test_the_operation_and_the_ranks_that_wait_for_it_are_told() -> None:
     log = "".join(WATCHDOG.format(rank=rank, number=7753) for rank in (0, 1, 3))
     verdict = _of(log)
     assert verdict.kind == CONSEQUENCE
-    assert "ALLREDUCE, number 7753 of its group (elements: 544)" in verdict.what["en"]
-    assert "These ranks say so: 0, 1, 3." in verdict.what["en"]
+    assert "ALLREDUCE (number 7753 of its group, elements: 544)" in verdict.what["en"]
+    assert "Rank 0, 1, 3 waited 10 min" in verdict.what["en"]
     assert "first operations" not in verdict.remedy["en"]
-    assert "first operations" in _of(WATCHDOG.format(rank=0, number=2)).remedy["en"]
+    assert "first operations" in _of(WATCHDOG.format(rank=0, number=2)).what["en"]
 
 
 def test_the_rank_that_a_barrier_names_is_told() -> None:

@@ -74,6 +74,8 @@ def test_every_cause_can_be_found() -> None:
         "peer-silent",
         "peer-finished",
         "crash-located",
+        "peer-busy",
+        "link-stuck",
         STALLED,
         PYTHON_ERROR,
         OPTIONAL_MISSING,

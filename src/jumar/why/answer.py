@@ -21,6 +21,7 @@ from jumar.why.reasons import words as words_of_reasons
 from jumar.why.reports import has_report, told_by_report
 from jumar.why.scan import line_number
 from jumar.why.signs import Logs, Sign, around, opened
+from jumar.why.waited import words as words_of_waits
 
 MOST_SAME = 3
 """So many lines that tell of the same are shown."""
@@ -71,8 +72,8 @@ def answer(
 
 
 def _words_of(language: str, particular: str) -> Mapping[str, str]:
-    known = words(language).get(particular)
-    return words_of_reasons(language)[particular] if known is None else known
+    tables = words(language), words_of_waits(language), words_of_reasons(language)
+    return next(table[particular] for table in tables if particular in table)
 
 
 def _literally(language: str, told: Mapping[str, str]) -> Mapping[str, str]:

@@ -17,6 +17,8 @@ from jumar.why.reading import Line, unwrapped, waited, without_marks
 
 # What a program says of an exception that it caught, in a line.
 _CAUGHT = frozenset(("module-missing", "name-missing", "attribute-missing", "none-value"))
+# How a watchdog ends its process, after it has said why.
+_ABORTED = re.compile(r"^\W{0,4}Fatal Python error: Aborted|Signal: Aborted|Received signal 6\b")
 _PROGRESS = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?)s?\b[^\w\n]{0,3}\d|\d(?:it/s|s/it)\b")
 
 
@@ -67,11 +69,16 @@ def _without_echoes(found: list[Event]) -> list[Event]:
     waited too long, that something was lost."""
     lost = {event.line.rank for event in found if event.level is Level.LOST_PEER}
     late = {event.line.rank for event in found if event.cause.name == PEER_LATE}
+    ranks = {event.line.rank for event in found}
+    if lost and len(ranks - {None}) == 1:
+        # One rank's log, of which some lines say whose it is.
+        lost = ranks
     return [
         event
         for event in found
         if not (event.level is Level.VAGUE and event.line.rank in lost)
         and not (event.cause.name == PEER_LOST and late and event.line.rank in (*late, None))
+        and not (_ABORTED.search(event.line.text) and late and event.line.rank in (*late, None))
     ]
 
 

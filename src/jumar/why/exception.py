@@ -71,13 +71,13 @@ _RESTATE = frozenset(("none-plain", "key-plain"))
 _ADVISED_WRONGLY = frozenset(
     (
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
-        *("lora-pattern", "fsdp-views", "paddle-place"),
+        *("lora-pattern", "fsdp-views", "paddle-place", "lightning-tasks"),
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a
 # child hands something over.
 _LEFT_ALONE = re.compile(
-    r"Timed out after \d+ seconds waiting for clients|client socket has timed out|RendezvousTimeoutError"
+    r"Timed out after \d+ seconds waiting for clients|client socket has timed out|RendezvousTimeoutError|RendezvousConnectionError"
     # Nobody listens there: who should have may have ended. A host that cannot be reached is another matter.
     r"|client socket has failed to connect[^\n]{0,300}Connection refused"
     r"|Ran out of input$|pickle data was truncated$"
@@ -158,7 +158,7 @@ def of_exception(one: Raised, known: Known) -> Event:
 
 def _is_left_alone(one: Raised) -> bool:
     """Whether it says only that another process did not come or is gone."""
-    is_between = _HANDS_OVER.search(one.frames) is not None
+    is_between = not one.frames or _HANDS_OVER.search(one.frames) is not None
     return is_between and _LEFT_ALONE.search(f"{one.frames}\n{one.said}") is not None
 
 

@@ -47,6 +47,8 @@ from jumar.why.signs import (
 )
 from jumar.why.silent import end_of, silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
+from jumar.why.waited import Waited
+from jumar.why.waiting import waited
 
 _TAIL = 16 * 1024
 """How much of a log's end is read for forms where nothing else is known."""
@@ -320,6 +322,9 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
     values, also, particular = event.values, event.also, event.particular
     late = None
     if event.level is Level.LOST_PEER:
+        shown = waited(chosen, others, logs)
+        if shown is not None:
+            return _told_together(shown, chosen, others, read)
         ended = peers.finished(chosen, others, logs)
         silent = peers.silent(chosen, others, logs) if ended is None else None
         if ended is not None:
@@ -380,6 +385,23 @@ def _of_late(
         *found,
         *([] if end is None else [Detail(WHAT, "late-ends", {"late": str(late), "last": end[1]})]),
     ]
+
+
+def _told_together(shown: Waited, chosen: Sign, others: list[Sign], read: Logs) -> Verdict:
+    """What the logs of ranks show together."""
+    known = causes()[shown.cause]
+    signs = [chosen, *(sign for sign in others if sign.event.level is Level.LOST_PEER)]
+    by_rank = {sign.rank: sign for sign in reversed(signs)}
+    told = sorted(by_rank.values(), key=lambda sign: sign.rank not in (shown.rank, chosen.rank))
+    return replace(
+        answer(shown.form, shown.values, read, known, (), shown.form, shown.details),
+        evidence=evidence_of(told[:MOST_SAME]),
+        followed=evidence_of(
+            sign for sign in _different(chosen.event, others) if sign not in told[:MOST_SAME]
+        ),
+        rank=shown.rank,
+        place=shown.place,
+    )
 
 
 def _different(event: Event, others: Sequence[Sign]) -> list[Sign]:

@@ -56,8 +56,12 @@ _WENT_ON = re.compile(
 _SURVIVABLE = frozenset(("library-missing",))
 # What is tried again, or elsewhere, is told by what follows.
 _TRIES = re.compile(r"(?i)thrown while requesting|\bretry(?:ing)?\b|\btrying again\b|\battempt \d+")
-# Nobody listens at the meeting point: who should have may have ended.
-_NOBODY_LISTENS = re.compile(r"client socket has failed to connect.{0,300}Connection refused")
+# Nobody answers at the meeting point: who should have may have ended, and it is tried again.
+_NOBODY_LISTENS = re.compile(
+    r"client socket has failed to connect.{0,300}(?:Connection (?:refused|timed out)|No route to host|Cannot assign requested address)"
+    # The agent of a node whose meeting point has ended.
+    r"|failed to send a keep-alive heartbeat to the rendezvous"
+)
 # What the machine lacks and the program says that it does without.
 _DOES_WITHOUT = re.compile(
     r"(?i)\b(?:continuing|proceeding|going on|carrying on)\b|\b(?:skipp(?:ing|ed)|ignored|ignoring|disabling|falling back)\b|\bwill (?:not be used|be disabled)\b"
@@ -68,6 +72,10 @@ _PASSED = re.compile(
     r"\s*Warning\s+[A-Z]\w+\s|W: |NVIDIA-SMI has failed|slurmstepd: error: (?:task/cgroup|xcgroup|cgroup/)"
     r"|.{0,80}\b(?:not responding, still trying|blocked for more than \d+ seconds)"
     r"|.{0,120}NCCL WARN .{0,60}[Cc]onnect to \S+ failed\W+Connection refused"
+)
+# Frames of C++, and what a watchdog says of a recorder that was not on.
+_SIDE_NOTE = re.compile(
+    r"\s*frame #\d+: |.{0,120}Stack trace of the failed collective not found, potentially"
 )
 # The type of an event of Kubernetes, which calls no fault by another name.
 _EVENT_TYPE = re.compile(r"\s*Warning\s+(?=[A-Z]\w+\s)")
@@ -154,6 +162,8 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
     if form is not None:
         is_script = form.whose == "script" and form.level is Level.FAULT
         return Event(form, line, began([line]), said, len(text), end, is_script, is_line=True)
+    if _SIDE_NOTE.match(text):
+        return None
     kind = kind_by(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
     is_check = _WHAT.match(text) is not None and text.startswith(_CHECK)
     if is_check and kind.name in GENERAL:

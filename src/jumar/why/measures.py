@@ -27,6 +27,7 @@ _PLAIN_UNITS = {
     **dict.fromkeys(("memory-taken", "memory-xla", "tensor-memory"), "b"),
 }
 _FOUND = "driver-found"
+_MORE_CAME = "store-barrier-more"
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
@@ -36,6 +37,8 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
     """Whether the numbers bear out what a form says; a form that says nothing of numbers always fits."""
     if form in (_OLDER, _NEWER):
         return _is_outside(form, values)
+    if form == _MORE_CAME:
+        return int(values["count"]) > int(values["world"])
     if form == _SPLIT:
         return _is_split(int(values["file"]), int(values["model"]))
     if form not in _OF_MEMORY:

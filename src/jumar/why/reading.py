@@ -213,7 +213,8 @@ def _line(offset: int, text: str, year: int) -> Line:
         prefix = _PREFIX.match(text)
         if prefix is not None:
             writer += prefix[0]
-            if rank is None:
+            # `[default0]:` counts on its machine only.
+            if rank is None or prefix[0].startswith("[rank"):
                 rank = next(
                     (int(number) for number in prefix.group("a", "b", "c", "d") if number), None
                 )
