@@ -70,7 +70,7 @@ def test_the_log_of_the_rank_that_is_waited_for_is_shown_as_it_ends() -> None:
     logs = {**_waiting(r0=1, r1=2), 2: "step 99\nsaving to /mnt/nas\n"}
     verdict = _of(logs)
     assert verdict.rank == 2
-    assert "ends with “saving to /mnt/nas”" in verdict.what["en"]
+    assert "The last thing it says: “saving to /mnt/nas”" in verdict.what["en"]
     assert "saving to /mnt/nas" in verdict.what["zh"]
 
 
@@ -80,8 +80,9 @@ def test_a_bar_of_a_rank_that_still_prepares_is_told_first() -> None:
         "[rank1]: RuntimeError: HCCL function error: HcclCommInitRootInfo(), error code is 9\n"
         f"[rank1]: {_TIMES_OUT}"
     )
-    assert "“Running tokenizer on dataset”, 41 %" in verdict.what["en"]
-    assert verdict.remedy["en"].startswith("That rank was not stuck")
+    assert "still preparing data while the others (1) waited" in verdict.what["en"]
+    assert verdict.remedy["en"].startswith("Prepare the data before the training")
+    assert "HCCL_CONNECT_TIMEOUT" in verdict.remedy["en"]
 
 
 def test_a_bar_of_a_rank_that_still_loads_is_told_first() -> None:
@@ -90,13 +91,13 @@ def test_a_bar_of_a_rank_that_still_loads_is_told_first() -> None:
         "[rank2]: RuntimeError: HCCL function error: HcclBroadcast, error code is 9\n"
         f"[rank2]: {_TIMES_OUT}"
     )
-    assert "“Loading checkpoint shards”, 13 %" in verdict.what["en"]
+    assert "still loading while the others (2) waited" in verdict.what["en"]
     done = verdict_of(
         "Loading checkpoint shards:  13%|#3  | 4/30 [02:00<13:00]\rLoading checkpoint shards: 100%|####| 30/30 [15:00<00:00]\n"
         f"[rank2]: RuntimeError: HCCL function error: HcclBroadcast, error code is 9\n[rank2]: {_TIMES_OUT}"
     )
-    assert "progress bar" not in done.what["en"]
-    assert verdict.remedy["en"].startswith("Loading takes longer")
+    assert "still loading" not in done.what["en"]
+    assert verdict.remedy["en"].startswith("Put the checkpoint on a local disk")
 
 
 def test_what_may_be_is_no_fact_and_is_not_quoted_as_advice() -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jumar.why.knowledge import Level
+from jumar.why.knowledge import PEER_LATE, Level
 from jumar.why.reading import Line
 from jumar.why.signs import Sign, below
 
@@ -94,7 +94,9 @@ def _take(one: Standing, sign: Sign, text: str) -> None:
     """What a line that tells of a lost peer says."""
     if _HEARD.search(text) is None:
         one.is_waiting = True
-    one.is_timed = one.is_timed or _TIMED.search(text) is not None
+    # What HCCL waited for stands in its report, below the line.
+    is_late = sign.event.cause.name == PEER_LATE
+    one.is_timed = one.is_timed or is_late or _TIMED.search(text) is not None
     work = _WORK.search(text)
     if work is not None and not one.op:
         one.sign, one.op = sign, work["op"]

@@ -6,7 +6,7 @@ is behind or came later, what it was doing then, or that nobody was late and the
 import re
 from collections.abc import Mapping, Sequence
 
-from jumar.why.details import FIRST, Detail
+from jumar.why.details import REMEDY, Detail
 from jumar.why.doing import doing
 from jumar.why.knowledge import Level
 from jumar.why.late import WORLD, late
@@ -60,7 +60,7 @@ def waited(chosen: Sign, others: Sequence[Sign], logs: Sequence[Source]) -> Wait
         or _alone(chosen, text, standing)
     )
     if found is not None and _LATE_ON_NPUS in text:
-        found.details.append(Detail(FIRST, "hccl-connect", {}))
+        found.details.append(Detail(REMEDY, "hccl-connect", {}))
     return found
 
 
