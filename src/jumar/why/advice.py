@@ -23,7 +23,7 @@ _NO_ADVICE = re.compile(
     r"(?i)report (?:a|this|the) (?:bug|issue)|open an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
     # `call aclnnAdd failed` names what was called.
     r"|[Cc]heck failed\b|[Cc]heck the documentation of torch\.load|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
-    r"|look up dimensions by name|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
+    r"|[Cc]onsider finding a workaround|look up dimensions by name|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
 # What whoever posted a log wrote below it: no library says I, nor asks for help.
 _POSTED = re.compile(
@@ -93,6 +93,11 @@ _TOOLS = frozenset(
     ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
 )
 # Decorators that other packages take from there only hand the call on; and who answers that an attribute is not there was asked for it.
+_WRAPS = re.compile(
+    r", in (?:\w*wrapp\w*|inner\w*|decorat\w*|_(?:wrapped_)?call_impl|_fn|__getattr(?:ibute)?__)$|/utils/deprecation\.py"
+)
+# The code that comes with a model's weights (`trust_remote_code`).
+REMOTE = "transformers_modules"
 _HANDS_ON = re.compile(r"huggingface_hub/utils/|, in __getattr(?:ibute)?__$")
 _DISTRIBUTIONS = {
     "cv2": "opencv-python",
@@ -228,7 +233,7 @@ def told_by(one: Raised) -> Told:
     values: dict[str, str] = {}
     sentences: list[str] = []
     advised = advice(message)
-    api = api_of(one.lines[0].text, one.source)
+    api = api_of(one.lines[0].text, one.source, one.frames)
     is_replaced = api is not None and bool(api.instead)
     if advised and not (advised.startswith(_GUESS) and (is_replaced or _GUESSED.search(message))):
         sentences.append("advice")
@@ -240,9 +245,14 @@ def told_by(one: Raised) -> Told:
             "version": api.version,
             "install": api.install,
         }
+        caller = _asker(one.frames, api.package)
+        if caller is not None:
+            values["caller"] = caller
         if api.instead:
             sentences.append("instead")
             values["instead"] = api.instead
+        elif api.is_gone and "(" in api.name:
+            sentences.append("dropped")
     missing = _MODULE.search(one.lines[0].text)
     if api is None and missing is not None:
         top = missing[1].partition(".")[0]
@@ -289,6 +299,21 @@ def _parties(one: Raised) -> list[str]:
     if owner is None or owner in packages[:1] or _LIGHTNING.search(one.frames):
         return packages
     return [owner, *packages][:_MOST_PACKAGES]
+
+
+def _asker(frames: str, owner: str) -> str | None:
+    """The package whose code asks another one, the owner, for a name that it does not have; None if that is the script's own."""
+    for frame in reversed(frames.split("\n")):
+        name = _PACKAGE.search(frame)
+        is_between = name is None and ("/lib/python" in frame or "<frozen" in frame)
+        if is_between or _WRAPS.search(frame):
+            continue
+        if name is None and REMOTE in frame:
+            return REMOTE
+        top = None if name is None else name["name"]
+        if top is None or top.replace("_", "-") != owner.replace("_", "-"):
+            return None if top is None else _DISTRIBUTIONS.get(top, top)
+    return None
 
 
 def packages_of(frames: str) -> list[str]:

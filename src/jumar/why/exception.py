@@ -2,7 +2,7 @@
 
 import re
 
-from jumar.why.advice import Told, told_by
+from jumar.why.advice import REMOTE, Told, told_by
 from jumar.why.event import (
     GENERAL,
     TOLD_BY_LINES,
@@ -60,6 +60,8 @@ _SAYS_LITTLE = GENERAL | {
     *("data-broken", "data-pipeline", "not-there", "already-there", "library-use", "numerical"),
     *("model-load", "checkpoint-fit", "key-missing", "none-value", "autograd", "number-text"),
 }
+# Where it is a package that asks another one for a name that this does not have.
+_INSIDE = {API_GONE: "gone-inside", API_NEW: "new-inside"}
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _LIBRARY_MISMATCH = "library-mismatch"
@@ -153,6 +155,9 @@ def of_exception(one: Raised, known: Known) -> Event:
     )
     if event.is_unsure:
         _take_at_its_word(event, one)
+    if event.cause.name in _INSIDE and "caller" in told.values:
+        is_remote = told.values["caller"] == REMOTE and event.cause.name == API_GONE
+        event.particular, event.also = "gone-remote" if is_remote else _INSIDE[event.cause.name], ()
     return event
 
 
@@ -223,6 +228,7 @@ def _also(told: Told, kind: Cause, form: Read | None, *, is_of_versions: bool) -
         "perhaps": form is not None and form.name == _MODULE_PACKAGE,
         "names": (form is None or form.is_stated) and cause.name in _SAYS_LITTLE,
         "instead": cause.name in (API_GONE, API_NEW),
+        "dropped": cause.name == API_GONE,
     }
     return tuple(
         f"{sentence}-{cause.name}" if sentence == "instead" else sentence

@@ -10,6 +10,7 @@ from jumar.why import peers
 from jumar.why.above import begun_by, said_above
 from jumar.why.answer import MOST_SAME, answer, details_around, evidence_of
 from jumar.why.details import WHAT, Detail
+from jumar.why.diverged import diverged
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
 from jumar.why.knowledge import (
@@ -268,6 +269,7 @@ def _telling(hints: list[Sign]) -> list[Sign]:
 
 def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) -> Verdict:
     event = chosen.event
+    earlier = diverged(chosen)
     rank, name, cause = chosen.rank, event.cause.name, event.cause
     values, also = event.values, event.also
     if event.level is Level.LOST_PEER:
@@ -281,7 +283,7 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
     same = [sign for sign in others if sign.event.cause is event.cause and not sign.is_survived]
     # Who failed around an agent that was told to end did so for that.
     details = [] if _ASKED_BEFORE in also else details_around(chosen, same)
-    details = [*details, *_right_above(chosen, others), *said_above(chosen)]
+    details = [*details, *earlier, *_right_above(chosen, others), *said_above(chosen)]
     return replace(
         answer(
             *(name, values, read, cause, also, event.particular, details),

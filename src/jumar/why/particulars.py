@@ -131,7 +131,8 @@ def _read(forms: Sequence[Particular], cause: str, message: str, at: Where) -> R
             whole = {name: value.strip() for name, value in named.items() if value}
             is_whole = all(said.get(name) for name in named) and measures.fits(one.name, whole)
             if is_whole and _is_what_is_none(named, message, where):
-                return Read(one.name, one.cause, {**one.values, **said})
+                more = measures.found(one.name, whole)
+                return Read(one.name, one.cause, {**one.values, **said, **more})
     return None
 
 
@@ -211,7 +212,7 @@ def words(language: str) -> Mapping[str, Mapping[str, str]]:
     """`what` and `remedy` of every form."""
     tables = (
         tomllib.loads(files("jumar.why").joinpath(f"{table}.{language}.toml").read_text("utf-8"))
-        for table in ("programs", "particulars", "statements")
+        for table in ("programs", "particulars", "statements", "evidence")
     )
     return {name: told for table in tables for name, told in table.items()}
 
