@@ -38,7 +38,14 @@ def test_the_table_and_its_words_are_whole() -> None:
     further = [one for forms in below().values() for one in forms]
     named = {one.name for one in (*particulars(), *statements(), *fits_all(), *further)}
     # What stands beside a message tells these, not its form.
-    named |= {"diverged", "diverged-at-once", "gone-inside", "gone-remote", "new-inside"}
+    named |= {
+        "diverged",
+        "diverged-at-once",
+        "gone-inside",
+        "gone-remote",
+        "gone-last",
+        "new-inside",
+    }
     for language in LANGUAGES:
         told = words(language)
         assert named == set(told)

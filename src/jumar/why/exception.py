@@ -62,6 +62,14 @@ _SAYS_LITTLE = GENERAL | {
 }
 # Where it is a package that asks another one for a name that this does not have.
 _INSIDE = {API_GONE: "gone-inside", API_NEW: "new-inside"}
+# Packages of which nothing newer will come.
+_NEVER_UPDATED = frozenset(
+    (
+        *("basicsr", "gfpgan", "facexlib", "realesrgan", "fairseq", "allennlp", "torchtext", "gym"),
+        *("pytorch_transformers", "pytorch_pretrained_bert", "imgaug", "nlp", "torchsummary"),
+        *("tensorflow_addons", "pytorch_lightning_bolts", "neptune_client", "lvis", "skvideo"),
+    )
+)
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _LIBRARY_MISMATCH = "library-mismatch"
@@ -73,7 +81,7 @@ _RESTATE = frozenset(("none-plain", "key-plain"))
 _ADVISED_WRONGLY = frozenset(
     (
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
-        *("lora-pattern", "fsdp-views", "paddle-place"),
+        *("lora-pattern", "lora-file", "fsdp-views", "paddle-place"),
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a
@@ -156,9 +164,22 @@ def of_exception(one: Raised, known: Known) -> Event:
     if event.is_unsure:
         _take_at_its_word(event, one)
     if event.cause.name in _INSIDE and "caller" in told.values:
-        is_remote = told.values["caller"] == REMOTE and event.cause.name == API_GONE
-        event.particular, event.also = "gone-remote" if is_remote else _INSIDE[event.cause.name], ()
+        _tell_asker(event, told.values["caller"])
     return event
+
+
+def _tell_asker(event: Event, caller: str) -> None:
+    """Of a name that another package, or the code of a model, asks for: what to do with that."""
+    is_gone = event.cause.name == API_GONE
+    event.particular = _INSIDE[event.cause.name]
+    if is_gone and caller == REMOTE:
+        event.particular = "gone-remote"
+    elif is_gone and caller in _NEVER_UPDATED:
+        event.particular = "gone-last"
+        # What replaces the name is to be written there.
+        event.also = tuple(one for one in event.also if one.startswith("instead"))
+        return
+    event.also = ()
 
 
 def _is_left_alone(one: Raised) -> bool:
