@@ -19,6 +19,7 @@ from jumar.why import (
     apis,
     chains,
     details,
+    diverged,
     event,
     exception,
     judging,
@@ -29,6 +30,7 @@ from jumar.why import (
     reading,
     reasons,
     statements,
+    traced,
 )
 from jumar.why.apart import judge_apart
 from jumar.why.gather import from_path
@@ -53,8 +55,8 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
-    modules = (above, advice, apis, chains, details, event, exception, judging, line, naming)
-    for module in (*modules, outlived, raised, reading, reasons, statements):
+    modules = (above, advice, apis, chains, details, diverged, event, exception, judging, line)
+    for module in (*modules, naming, outlived, raised, reading, reasons, statements, traced):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 pattern = cast("re.Pattern[Any]", value)

@@ -43,6 +43,7 @@ _RATE = re.compile(
 _HIDDEN = re.compile(r"['\"]loss['\"]: ?['\"]?0(?:\.0+)?\b")
 _NAMES = ("loss", "norm", "LOSS", "Loss", "NORM", "Norm", "G ")
 _LONGEST, _LONGEST_SHOWN = 2000, 150
+_FEW, _RISEN = 3, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,14 @@ def diverged(chosen: Sign) -> list[Detail]:
         return []
     text, is_whole = text_before(chosen)
     told = list(_told_in(text))
+    if event.particular in _SAYS_SO:
+        return _last_values(told)
     begins = _begin(told)
     name = None if begins is None else told[begins].broken
     if begins is None or name is None or (begins == 0 and not is_whole):
         return []
     first = told[begins]
     before = next((one.values[name] for one in reversed(told[:begins]) if name in one.values), None)
-    if event.particular in _SAYS_SO:
-        return _rate(told[begins:])
     event.cause, event.is_literal, event.is_stated = causes()[_NOT_A_NUMBER], False, False
     event.is_general, event.also = False, ()
     event.particular = _FROM_THE_START if before is None else _DIVERGED
@@ -86,6 +87,18 @@ def diverged(chosen: Sign) -> list[Detail]:
     # What is broken from its start is so at any rate.
     rate = [] if before is None else _rate([*told[begins:], *reversed(told[:begins])])
     return [*_hidden(first), *rate]
+
+
+def _last_values(told: Sequence[_Told]) -> list[Detail]:
+    """How the loss was before the line that says that it is no number any more, and the learning rate if it had risen."""
+    name = next((name for one in reversed(told) for name in one.values if "loss" in name), None)
+    lines = [one for one in told if name in one.values]
+    values = [one.values[name] for one in lines[-_FEW:]] if name is not None else []
+    if len(values) < _FEW or any(one.broken for one in lines[-_FEW:]):
+        return []
+    numbers = [float(value) for value in values]
+    rate = _rate(lines[-1:]) if numbers[-1] > _RISEN * min(numbers) > 0 else []
+    return [Detail(WHAT, "diverged-last", {"name": str(name), "values": ", ".join(values)}), *rate]
 
 
 def _hidden(first: _Told) -> list[Detail]:
