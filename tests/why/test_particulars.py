@@ -44,6 +44,7 @@ def test_the_table_and_its_words_are_whole() -> None:
         "gone-inside",
         "gone-remote",
         "gone-last",
+        "gone-default",
         "new-inside",
     }
     for language in LANGUAGES:

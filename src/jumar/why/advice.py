@@ -239,18 +239,9 @@ def told_by(one: Raised) -> Told:
         sentences.append("advice")
         values["advice"] = advised
     if api is not None:
-        values |= {
-            "api": api.name,
-            "package": api.package,
-            "version": api.version,
-            "install": api.install,
-        }
-        caller = _asker(one.frames, api.package)
-        if caller is not None:
-            values["caller"] = caller
+        values |= _values_of(api, one.frames)
         if api.instead:
             sentences.append("instead")
-            values["instead"] = api.instead
         elif api.is_gone and "(" in api.name:
             sentences.append("dropped")
     missing = _MODULE.search(one.lines[0].text)
@@ -269,6 +260,25 @@ def told_by(one: Raised) -> Told:
         sentences.append("names")
         values |= {"names": ", ".join(names[:_MOST_NAMES]), "first": names[0]}
     return Told(api, tuple(sentences), values)
+
+
+def _values_of(api: Api, frames: str) -> dict[str, str]:
+    """What is told of a name that only some versions have, and of who asks for it."""
+    values = {
+        "api": api.name,
+        "package": api.package,
+        "version": api.version,
+        "install": api.install,
+    }
+    function, has_default, given = api.name.partition("()")
+    if has_default and given:
+        values |= {"function": function, "given": given}
+    caller = _asker(frames, api.package)
+    if caller is not None:
+        values["caller"] = caller
+    if api.instead:
+        values["instead"] = api.instead
+    return values
 
 
 def advice(message: str) -> str:

@@ -67,7 +67,14 @@ _NEVER_UPDATED = frozenset(
     (
         *("basicsr", "gfpgan", "facexlib", "realesrgan", "fairseq", "allennlp", "torchtext", "gym"),
         *("pytorch_transformers", "pytorch_pretrained_bert", "imgaug", "nlp", "torchsummary"),
-        *("tensorflow_addons", "pytorch_lightning_bolts", "neptune_client", "lvis", "skvideo"),
+        *(
+            "tensorflow_addons",
+            "pytorch_lightning_bolts",
+            "neptune_client",
+            "lvis",
+            "skvideo",
+            "chumpy",
+        ),
     )
 )
 # Names that packages define only if another package is there.
@@ -163,7 +170,9 @@ def of_exception(one: Raised, known: Known) -> Event:
     )
     if event.is_unsure:
         _take_at_its_word(event, one)
-    if event.cause.name in _INSIDE and "caller" in told.values:
+    if event.cause.name == API_GONE and "given" in told.values:
+        event.particular, event.also = "gone-default", tuple(set(event.also) & {"instead-api-gone"})
+    elif event.cause.name in _INSIDE and "caller" in told.values:
         _tell_asker(event, told.values["caller"])
     return event
 
