@@ -86,7 +86,7 @@ _CALLED = re.compile(
 _LIGHTNING = re.compile(r"-packages/(?:pytorch_)?lightning/")
 # Python guesses another name that there is; where a version lacks the name, the guess means something else.
 _GUESSED = re.compile(
-    r"'\w*(?:Config|Arguments|Trainer|Model|Module|Processor|Tokenizer)\w*' object has no attribute|cannot import name|module '[\w.]+' has no attribute"
+    r"\b\w*Tokenizer\w* has no attribute|'\w*(?:Config|Arguments|Trainer|Model|Module|Processor|Tokenizer)\w*' object has no attribute|cannot import name|module '[\w.]+' has no attribute"
 )
 # What these raise is mostly about what they were given: the caller tells more.
 _TOOLS = frozenset(

@@ -88,7 +88,14 @@ _RESTATE = frozenset(("none-plain", "key-plain"))
 _ADVISED_WRONGLY = frozenset(
     (
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
-        *("lora-pattern", "lora-file", "fsdp-views", "paddle-place"),
+        *(
+            "lora-pattern",
+            "lora-file",
+            "text-column",
+            "processor-plain",
+            "fsdp-views",
+            "paddle-place",
+        ),
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a
