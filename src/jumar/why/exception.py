@@ -93,6 +93,7 @@ _ADVISED_WRONGLY = frozenset(
             "lora-file",
             "text-column",
             "processor-plain",
+            "tensor-numpy",
             "fsdp-views",
             "paddle-place",
         ),
