@@ -102,6 +102,19 @@ def test_an_argument_that_a_package_hands_on_is_told_as_such() -> None:
     assert verdict.what["en"].startswith("from_pretrained handed the argument use_x on")
 
 
+def test_what_torch_compile_stopped_at_is_told_as_the_place() -> None:
+    verdict = _of(
+        'Traceback (most recent call last):\n  File "/home/ann/train.py", line 3, in f\n    y = model(x)\n'
+        '  File "/opt/lib/python3.11/site-packages/torch/_dynamo/eval_frame.py", line 3, in g\n    raise e\n'
+        "torch._dynamo.exc.Unsupported: Data-dependent branching\n"
+        "  Hint: This graph break is fundamental. Consider finding a workaround.\n\nfrom user code:\n"
+        '   File "/home/ann/model.py", line 8, in forward\n    if mask.any():\n'
+        '  File "/opt/lib/python3.11/site-packages/torch/x.py", line 9, in h\n    return y\n\nSet TORCHDYNAMO_VERBOSE=1\n'
+    )
+    assert verdict.place == "/home/ann/model.py:8"
+    assert "Consider finding" not in verdict.remedy["en"]
+
+
 def test_names_are_told_with_the_versions_that_have_them() -> None:
     verdict = _of("AttributeError: module 'numpy' has no attribute 'float'")
     assert (
@@ -121,6 +134,63 @@ def test_names_are_told_with_the_versions_that_have_them() -> None:
     # What is not there in a module that is known says nothing of versions.
     assert api_of("AttributeError: module 'torch.amp' has no attribute 'foo'", "") is None
     assert api_of("ModuleNotFoundError: No module named 'mmcv.runner.x.y'", "") is not None
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "versions"),
+    [
+        (
+            "AttributeError: BertTokenizer has no attribute batch_encode_plus. Did you mean: '_encode_plus'?",
+            "BertTokenizer.batch_encode_plus",
+            "<5.0",
+        ),
+        (
+            "TypeError: SFTConfig.__init__() got an unexpected keyword argument 'warmup_ratio'",
+            "SFTConfig.__init__(warmup_ratio)",
+            "<5.15",
+        ),
+        (
+            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--overwrite_output_dir']",
+            "TrainingArguments.__init__(overwrite_output_dir)",
+            "<5.0",
+        ),
+        (
+            "AttributeError: 'LlavaForConditionalGeneration' object has no attribute 'language_model'",
+            "LlavaForConditionalGeneration.language_model",
+            "<5.0",
+        ),
+        (
+            "AttributeError: 'Qwen3Config' object has no attribute 'rope_theta'",
+            "Qwen3Config.rope_theta",
+            "<5.0",
+        ),
+    ],
+)
+def test_a_class_has_the_names_of_what_it_is_made_of(
+    message: str, name: str, versions: str
+) -> None:
+    known = api_of(message, "", "/opt/lib/python3.12/site-packages/transformers/x.py")
+    assert known is not None
+    assert (known.name, known.install) == (name, f'pip install "transformers{versions}"')
+
+
+def test_a_version_that_needs_a_newer_python_is_not_the_installed_one() -> None:
+    message = (
+        "TypeError: OPTForCausalLM.__init__() got an unexpected keyword argument 'load_in_8bit'"
+    )
+    assert api_of(message, "", "/opt/lib/python3.8/site-packages/transformers/x.py") is None
+    assert api_of(message, "", "/opt/lib/python3.10/site-packages/transformers/x.py") is not None
+    # Other configurations never had it.
+    assert (
+        api_of("AttributeError: 'GPT2Config' object has no attribute 'rope_theta'", "", "") is None
+    )
+
+
+def test_an_argument_that_nothing_replaces_is_left_out() -> None:
+    verdict = _of(
+        "TypeError: GRPOConfig.__init__() got an unexpected keyword argument 'max_prompt_length'"
+    )
+    assert "leave it out of the call" in verdict.remedy["en"]
 
 
 def test_the_table_of_names_is_well_formed() -> None:

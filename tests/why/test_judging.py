@@ -476,3 +476,18 @@ def test_what_pip_and_tables_show_around_it_is_told(tmp_path: Path) -> None:
     assert "“The user requested numpy==1.26; a 4.1 depends on numpy>=2”" in told
     table = f"columns: ['id;age;income']\n{TRACEBACK.format(line=9)}KeyError: 'age'\n"
     assert "id;age;income" in why(tmp_path, rank0=table).what["zh"]
+
+
+def test_values_before_a_loss_that_is_no_number_are_told(tmp_path: Path) -> None:
+    steps = "".join(
+        f"step {at} loss {loss} lr 3.0e-4\n" for at, loss in enumerate((1.9, 2.5, 5.9, 9.1))
+    )
+    stack = 'Traceback (most recent call last):\n  File "/w/train.py", line 9, in f\n    assert ok, "loss is nan"\nAssertionError: loss is nan\n'
+    verdict = why(tmp_path, rank0=steps + stack)
+    assert "The last values of loss before it: 2.5, 5.9, 9.1." in verdict.what["en"]
+    assert verdict.remedy["en"].startswith("The learning rate was 3.0e-4 there")
+    # What fell did not diverge by its learning rate.
+    steps = "step 1 loss 3.0 lr 1e-3\nstep 2 loss 2.0 lr 1e-3\nstep 3 loss 1.5 lr 1e-3\n"
+    verdict = why(tmp_path, rank0=steps + stack)
+    assert "3.0, 2.0, 1.5" in verdict.what["en"]
+    assert "was 1e-3 there" not in verdict.remedy["en"]

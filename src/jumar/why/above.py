@@ -59,7 +59,7 @@ _SAYS_LACK = re.compile(
     r"(?i)(?:can't|cannot|could ?n[o']t|could not|unable to|failed to|failed|error) (?:\w+ )?(?:open|read|load|find|import|locate|parse|decode|download|process|create|connect)"
     r"|\bimread\w*\(|\bnot (?:found|exist|available|installed|readable)\b|n't exist|\bno such\b|\bno (?:valid |matching |usable )?\w+ (?:was |were )?(?:found|left|match\w*|loaded|available|given)\b"
     r"|\bno module\b|\b(?:missing|corrupt\w*|truncated|undefined symbol)\b|\b(?:found|kept|loaded|read|left|has|with) 0\b|\b0 (?:trainable|images?|samples?|files?|rows?|labels?|items?|examples?|entries)\b"
-    r"|\ball params: .*trainable%: 0(?:\.0*)?(?![.\d])|\binputs have requires_grad=True\b|\bhave been ignored\b|error while |temporarily unavailable"
+    r"|\ball params: .*trainable%: 0(?:\.0*)?(?![.\d])|\binputs have requires_grad=True\b|\bhave been ignored\b|\b(?:batches|samples|images|files|examples|iterations|steps|entries)\b\W{1,3}0$|error while |[Mm]ean of empty slice|temporarily unavailable"
 )
 # What these do without is missed by nobody.
 _UNMISSED = re.compile(

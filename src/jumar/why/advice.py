@@ -24,7 +24,7 @@ _NO_ADVICE = re.compile(
     r"(?i)report (?:a|this|the) (?:bug|issue)|open an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
     # `call aclnnAdd failed` names what was called.
     r"|[Cc]heck failed\b|[Cc]heck the documentation of torch\.load|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
-    r"|look up dimensions by name|[Pp]lease search \"CANN|[Rr]efer to the documentation of|^Run task for graph|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
+    r"|[Cc]onsider finding a workaround|look up dimensions by name|[Pp]lease search \"CANN|[Rr]efer to the documentation of|^Run task for graph|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"
 )
 # What whoever posted a log wrote below it: no library says I, nor asks for help.
 _POSTED = re.compile(
@@ -87,13 +87,18 @@ _CALLED = re.compile(
 _LIGHTNING = re.compile(r"-packages/(?:pytorch_)?lightning/")
 # Python guesses another name that there is; where a version lacks the name, the guess means something else.
 _GUESSED = re.compile(
-    r"'\w*(?:Config|Arguments|Trainer|Model|Module|Processor|Tokenizer)\w*' object has no attribute|cannot import name|module '[\w.]+' has no attribute"
+    r"\b\w*Tokenizer\w* has no attribute|'\w*(?:Config|Arguments|Trainer|Model|Module|Processor|Tokenizer)\w*' object has no attribute|cannot import name|module '[\w.]+' has no attribute"
 )
 # What these raise is mostly about what they were given: the caller tells more.
 _TOOLS = frozenset(
     ("torch", "numpy", "pandas", "tensorflow", "keras", "six", "tqdm", "click", "scipy")
 )
 # Decorators that other packages take from there only hand the call on; and who answers that an attribute is not there was asked for it.
+_WRAPS = re.compile(
+    r", in (?:\w*wrapp\w*|inner\w*|decorat\w*|_(?:wrapped_)?call_impl|_fn|__getattr(?:ibute)?__)$|/utils/deprecation\.py"
+)
+# The code that comes with a model's weights (`trust_remote_code`).
+REMOTE = "transformers_modules"
 _HANDS_ON = re.compile(r"huggingface_hub/utils/|, in __getattr(?:ibute)?__$")
 DISTRIBUTIONS = {
     "cv2": "opencv-python",
@@ -229,21 +234,17 @@ def told_by(one: Raised) -> Told:
     values: dict[str, str] = {}
     sentences: list[str] = []
     advised = advice(message)
-    api = api_of(one.lines[0].text, one.source)
+    api = api_of(one.lines[0].text, one.source, one.frames)
     is_replaced = api is not None and bool(api.instead)
     if advised and not (advised.startswith(_GUESS) and (is_replaced or _GUESSED.search(message))):
         sentences.append("advice")
         values["advice"] = advised
     if api is not None:
-        values |= {
-            "api": api.name,
-            "package": api.package,
-            "version": api.version,
-            "install": api.install,
-        }
+        values |= _values_of(api, one.frames)
         if api.instead:
             sentences.append("instead")
-            values["instead"] = api.instead
+        elif api.is_gone and "(" in api.name:
+            sentences.append("dropped")
     missing = _MODULE.search(one.lines[0].text)
     if api is None and missing is not None:
         top = missing[1].partition(".")[0]
@@ -260,6 +261,25 @@ def told_by(one: Raised) -> Told:
         sentences.append("names")
         values |= {"names": ", ".join(names[:_MOST_NAMES]), "first": names[0]}
     return Told(api, tuple(sentences), values)
+
+
+def _values_of(api: Api, frames: str) -> dict[str, str]:
+    """What is told of a name that only some versions have, and of who asks for it."""
+    values = {
+        "api": api.name,
+        "package": api.package,
+        "version": api.version,
+        "install": api.install,
+    }
+    function, has_default, given = api.name.partition("()")
+    if has_default and given:
+        values |= {"function": function, "given": given}
+    caller = _asker(frames, api.package)
+    if caller is not None:
+        values["caller"] = caller
+    if api.instead:
+        values["instead"] = api.instead
+    return values
 
 
 def advice(message: str) -> str:
@@ -290,6 +310,21 @@ def _parties(one: Raised) -> list[str]:
     if owner is None or owner in packages[:1] or _LIGHTNING.search(one.frames):
         return packages
     return [owner, *packages][:_MOST_PACKAGES]
+
+
+def _asker(frames: str, owner: str) -> str | None:
+    """The package whose code asks another one, the owner, for a name that it does not have; None if that is the script's own."""
+    for frame in reversed(frames.split("\n")):
+        name = _PACKAGE.search(frame)
+        is_between = name is None and ("/lib/python" in frame or "<frozen" in frame)
+        if is_between or _WRAPS.search(frame):
+            continue
+        if name is None and REMOTE in frame:
+            return REMOTE
+        top = None if name is None else name["name"]
+        if top is None or top.replace("_", "-") != owner.replace("_", "-"):
+            return None if top is None else _DISTRIBUTIONS.get(top, top)
+    return None
 
 
 def packages_of(frames: str) -> list[str]:

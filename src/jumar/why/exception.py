@@ -2,7 +2,7 @@
 
 import re
 
-from jumar.why.advice import Told, told_by
+from jumar.why.advice import REMOTE, Told, told_by
 from jumar.why.event import (
     GENERAL,
     TOLD_BY_LINES,
@@ -60,6 +60,23 @@ _SAYS_LITTLE = GENERAL | {
     *("data-broken", "data-pipeline", "not-there", "already-there", "library-use", "numerical"),
     *("model-load", "checkpoint-fit", "key-missing", "none-value", "autograd", "number-text"),
 }
+# Where it is a package that asks another one for a name that this does not have.
+_INSIDE = {API_GONE: "gone-inside", API_NEW: "new-inside"}
+# Packages of which nothing newer will come.
+_NEVER_UPDATED = frozenset(
+    (
+        *("basicsr", "gfpgan", "facexlib", "realesrgan", "fairseq", "allennlp", "torchtext", "gym"),
+        *("pytorch_transformers", "pytorch_pretrained_bert", "imgaug", "nlp", "torchsummary"),
+        *(
+            "tensorflow_addons",
+            "pytorch_lightning_bolts",
+            "neptune_client",
+            "lvis",
+            "skvideo",
+            "chumpy",
+        ),
+    )
+)
 # Names that packages define only if another package is there.
 _UNDEFINED = "NameError"
 _LIBRARY_MISMATCH = "library-mismatch"
@@ -71,7 +88,8 @@ _RESTATE = frozenset(("none-plain", "key-plain"))
 _ADVISED_WRONGLY = frozenset(
     (
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
-        *("lora-pattern", "fsdp-views", "paddle-place", "lightning-tasks"),
+        *("lora-pattern", "lora-file", "text-column", "processor-plain", "tensor-numpy"),
+        *("fsdp-views", "paddle-place", "lightning-tasks"),
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a
@@ -153,7 +171,25 @@ def of_exception(one: Raised, known: Known) -> Event:
     )
     if event.is_unsure:
         _take_at_its_word(event, one)
+    if event.cause.name == API_GONE and "given" in told.values:
+        event.particular, event.also = "gone-default", tuple(set(event.also) & {"instead-api-gone"})
+    elif event.cause.name in _INSIDE and "caller" in told.values:
+        _tell_asker(event, told.values["caller"])
     return event
+
+
+def _tell_asker(event: Event, caller: str) -> None:
+    """Of a name that another package, or the code of a model, asks for: what to do with that."""
+    is_gone = event.cause.name == API_GONE
+    event.particular = _INSIDE[event.cause.name]
+    if is_gone and caller == REMOTE:
+        event.particular = "gone-remote"
+    elif is_gone and caller in _NEVER_UPDATED:
+        event.particular = "gone-last"
+        # What replaces the name is to be written there.
+        event.also = tuple(one for one in event.also if one.startswith("instead"))
+        return
+    event.also = ()
 
 
 def _is_left_alone(one: Raised) -> bool:
@@ -223,6 +259,7 @@ def _also(told: Told, kind: Cause, form: Read | None, *, is_of_versions: bool) -
         "perhaps": form is not None and form.name == _MODULE_PACKAGE,
         "names": (form is None or form.is_stated) and cause.name in _SAYS_LITTLE,
         "instead": cause.name in (API_GONE, API_NEW),
+        "dropped": cause.name == API_GONE,
     }
     return tuple(
         f"{sentence}-{cause.name}" if sentence == "instead" else sentence

@@ -12,6 +12,7 @@ from jumar.why.above import begun_by, said_above
 from jumar.why.answer import MOST_SAME, WAITING, answer, details_around, evidence_of
 from jumar.why.crashed import name_where_it_crashed
 from jumar.why.details import FIRST, WHAT, Detail
+from jumar.why.diverged import diverged
 from jumar.why.dumps import stalled
 from jumar.why.event import Event
 from jumar.why.filled import name_how_it_filled, name_who_shares_the_card
@@ -318,6 +319,7 @@ def _telling(hints: list[Sign]) -> list[Sign]:
 
 def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) -> Verdict:
     event = chosen.event
+    earlier = diverged(chosen)
     rank, name, cause = chosen.rank, event.cause.name, event.cause
     values, also, particular = event.values, event.also, event.particular
     late = None
@@ -347,7 +349,7 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
             values = {**values, "peer": str(late)}
     elif event.level is Level.LOST_PEER:
         details = [*_of_operations(chosen, others), *details]
-    details = [*details, *_right_above(chosen, others), *said_above(chosen)]
+    details = [*details, *earlier, *_right_above(chosen, others), *said_above(chosen)]
     return replace(
         answer(
             *(name, values, read, cause, also, particular, details),

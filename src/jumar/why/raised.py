@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from jumar.why.absent import none_at
 from jumar.why.marks import Quoted, first_quoted, quoted
 from jumar.why.reading import Line
+from jumar.why.traced import MOST_TRACED, stopped_at
 
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
@@ -293,11 +294,13 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
     before = " ".join(line.text for line in lines[max(start - 3, 0) : start]) if is_stack else ""
     is_script = bool(own) and own[-1] is frames[-1]
     marked = quoted([line.text for line in above]) or Quoted()
+    message = _message(lines, index)
+    traced = stopped_at([line.text for line in lines[index : index + MOST_TRACED]], is_library_path)
     return Raised(
         index,
-        _message(lines, index),
+        message,
         found["name"],
-        f"{shown[0]['path']}:{shown[0]['line'] or '?'}" if shown else None,
+        traced[0] if traced else f"{shown[0]['path']}:{shown[0]['line'] or '?'}" if shown else None,
         "\n".join(frame[0] for frame in frames).replace("\\", "/"),
         is_own=found["name"] in _OWN_FAULTS or is_script,
         is_library=bool(frames) and not is_script,
@@ -308,7 +311,7 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         is_aside=any(word in before for word in _ASIDE),
         is_cleaning=bool(frames) and frames[-1]["name"] in _CLEANING,
         source=_source(above),
-        own_source=_own_source(above),
+        own_source=traced[1] if traced else _own_source(above),
         part=marked.part,
         sides=marked.sides,
         none=_none(above, text),

@@ -21,6 +21,9 @@ _BEFORE, _AFTER = 6 * 1024, 6 * 1024
 _FAR = 32 * 1024
 """And for what decides between the things that it may mean: beyond a deep stack, all threads of a dump."""
 
+_LONG_BEFORE = 1 << 20
+"""How much is searched above it for when something began."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -124,6 +127,14 @@ def before(sign: Sign) -> list[Line]:
     """The lines above a sign."""
     start = max(sign.event.line.offset - _BEFORE, 0)
     return _read(sign, start, sign.event.line.offset - start)
+
+
+def text_before(sign: Sign) -> tuple[str, bool]:
+    """Much of what stands above a sign, as it is, and whether that is all."""
+    start = max(sign.event.line.offset - _LONG_BEFORE, 0)
+    with opened(sign.source) as fd:
+        text = b"" if fd is None else os.pread(fd, sign.event.line.offset - start, start)
+    return text.decode("utf-8", "replace"), start == 0
 
 
 def _read(sign: Sign, start: int, length: int) -> list[Line]:
