@@ -21,6 +21,7 @@ from jumar.why import (
     details,
     event,
     exception,
+    facts,
     judging,
     line,
     naming,
@@ -28,6 +29,7 @@ from jumar.why import (
     raised,
     reading,
     reasons,
+    settling,
     statements,
 )
 from jumar.why.apart import judge_apart
@@ -35,6 +37,7 @@ from jumar.why.gather import from_path
 from jumar.why.judging import judge
 from jumar.why.knowledge import forms, kinds, rows
 from jumar.why.particulars import below, fits_all, particulars
+from jumar.why.settling import settled
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    g()\n'
 _LENGTH = 800
@@ -53,8 +56,12 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
+    yield from facts.patterns()
+    for one in [one for found in settled().values() for one in found]:
+        if one.pattern is not None:
+            yield one.name, one.pattern
     modules = (above, advice, apis, chains, details, event, exception, judging, line, naming)
-    for module in (*modules, outlived, raised, reading, reasons, statements):
+    for module in (*modules, outlived, raised, reading, reasons, statements, facts, settling):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 pattern = cast("re.Pattern[Any]", value)

@@ -25,8 +25,9 @@ from jumar.why.knowledge import (
 from jumar.why.line import last_resort, only_announces, read_closer
 from jumar.why.naming import name_by_what_is_below, name_what_it_is_about
 from jumar.why.reading import Line, lines_of
+from jumar.why.settling import is_open, settle
 from jumar.why.shell import EFFECT, ran_without
-from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, year_of
+from jumar.why.signs import Logs, Sign, Source, below, opened, read_log, widely, year_of
 from jumar.why.silent import silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
 
@@ -79,6 +80,8 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     chosen = begun_by(_without_room(ran_without(chosen, read.signs), read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
+    if is_open(chosen.event):
+        settle(chosen.event, widely(chosen))
     return _told(chosen, [sign for sign in read.signs if sign is not chosen], logs, read)
 
 

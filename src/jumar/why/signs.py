@@ -18,6 +18,7 @@ _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
 _BEFORE, _AFTER = 6 * 1024, 6 * 1024
 """How much is read around the line that was chosen for what else is said there."""
+_FAR_BEFORE = 48 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,13 @@ def _read(sign: Sign, start: int, length: int) -> list[Line]:
         year = year_of(os.fstat(fd).st_mtime)
         text = os.pread(fd, length, start)
     return lines_of(start, text, year)
+
+
+def widely(sign: Sign) -> str:
+    """The lines far around a sign: a build's output is long, and what is installed is said at its start."""
+    start = max(sign.event.line.offset - _FAR_BEFORE, 0)
+    length = sign.event.line.offset - start + _AFTER
+    return "\n".join(line.text for line in _read(sign, start, length))
 
 
 def around(sign: Sign) -> str:
