@@ -47,6 +47,7 @@ def test_the_table_and_its_words_are_whole() -> None:
 
 def test_what_belongs_together_is_read_as_it_stands() -> None:
     assert belonging("torch", "2.4") == {
+        "triton": "3.0",
         "build": "cu121",
         "vision": "0.19",
         "audio": "2.4",

@@ -73,7 +73,8 @@ _ADVISED_WRONGLY = frozenset(
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
         *("lora-pattern", "fsdp-views", "paddle-place"),
         *("apex-cuda", "protobuf", "cudnn-two", "hub-gated", "hub-refused", "hub-waiting"),
-        *("hub-token-gated", "hub-token-gated-bare", "hub-name", "bnb-no-cuda"),
+        *("hub-token-gated", "hub-token-gated-bare", "hub-name", "bnb-no-cuda", "hub-token-bad"),
+        "dataset-gated",
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a

@@ -24,7 +24,8 @@ _CARDS = (
     ("sm_52", re.compile(r"GTX 9[5-8]0|\bM[46]0\b")),
     ("sm_37", re.compile(r"\bK80\b")),
 )
-_ARCH = re.compile(r"sm_(\d{2,3})")
+# `sm_90`, `(7.0) - (12.0)`, `- 7.5 which supports`.
+_ARCH = re.compile(r"sm_(\d{2,3})|(?:\(|- )(\d{1,2})\.(\d)")
 _MINOR = re.compile(r"\d{1,2}\.\d{1,2}")
 _PINNED = re.compile(
     r"^\s*(?P<who>\S{1,60} \d\S{0,30}) depends on (?P<name>[A-Za-z][\w.-]{0,60})(?:\[[^\]\n]{1,60}\])?(?P<range>[<>=!~][^\n;]{0,80})?"
@@ -35,6 +36,10 @@ _VERSIONS = re.compile(r"\(from versions: (\d[^)]*)\)")
 _ONLY_BUILDS = re.compile(r"Looking in indexes: https?://\S{0,60}/whl/\w{2,9}/?\s*$", re.MULTILINE)
 _FIRST_OF_DRIVER = 1000
 _TWO = re.compile(r"\d{1,2}\.\d{1,2}")
+_SATISFIED = re.compile(
+    r"^Requirement already satisfied: (?P<name>[A-Za-z][\w.-]{0,60})[^\n]{0,80}? in (?P<where>[~./]\S{1,200})",
+    re.MULTILINE,
+)
 _UNITS = re.compile(r"[-_.]+")
 
 
@@ -44,7 +49,7 @@ def facts_of(text: str, said: Mapping[str, str]) -> dict[str, str]:
     for name, pattern in _table():
         fact = pattern.search(text) if name not in found else None
         if fact is not None:
-            found[name] = fact["v"].strip(" -'\"")
+            found[name] = fact["v"].strip(" '\"")
     python = found.get("python", "")
     if python and "." not in python:
         found["python"] = f"3.{python[1:]}"
@@ -60,6 +65,7 @@ def _derived(
     yield from _requested(known, text)
     yield from _lacking(known)
     yield from _pinned(text)
+    yield from _elsewhere(known.get("module", ""), text)
     yield from _toolkit(found, known)
     if known.get("one", "").isdigit() and known.get("other", "").isdigit():
         yield ("older" if int(known["one"]) > int(known["other"]) else "newer"), "numpy"
@@ -71,7 +77,10 @@ def _card(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if not arch and "card" in found:
         arch = next((arch for arch, pattern in _CARDS if pattern.search(found["card"])), "")
         yield "arch", arch
-    built = [int(number) for number in _ARCH.findall(found.get("built_archs", ""))]
+    if arch and not arch.startswith("sm_"):
+        arch = f"sm_{arch.replace('.', '')}"
+        yield "arch", arch
+    built = [int("".join(parts)) for parts in _ARCH.findall(found.get("built_archs", ""))]
     if not arch:
         return
     number = int(arch.removeprefix("sm_"))
@@ -105,6 +114,8 @@ def _torch(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield from (("torch_base", version), ("torch_build", build or goes_with.get("build", "")))
         index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
         yield "torch_index", index
+    if "triton" in goes_with:
+        yield "triton", goes_with["triton"]
     if build.startswith("cu"):
         yield "torch_cuda", f"{build[2:-1]}.{build[-1]}"
 
@@ -177,6 +188,14 @@ def _pinned(text: str) -> Iterator[tuple[str, str]]:
         yield from (("rival", one["who"]), ("rival_other", other["who"]))
         yield from (("rival_wants", f"{one['name']}{_range(one['range'])}"),)
         yield "rival_wants_other", f"{other['name']}{_range(other['range'])}"
+
+
+def _elsewhere(module: str, text: str) -> Iterator[tuple[str, str]]:
+    """Where pip says that it has a module that the Python which runs does not find."""
+    for found in _SATISFIED.finditer(text) if module else ():
+        if _plain(found["name"]) == _plain(module):
+            yield "elsewhere", found["where"]
+            return
 
 
 def _differ(one: re.Match[str], other: re.Match[str]) -> bool:
