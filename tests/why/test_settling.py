@@ -9,6 +9,7 @@ from tests.why.logs import verdict_of
 from jumar.why.facts import belonging, facts_of
 from jumar.why.knowledge import LANGUAGES, causes, rows
 from jumar.why.particulars import below, particulars, words
+from jumar.why.reasons import words as words_of_reasons
 from jumar.why.settling import needed, settled
 from jumar.why.statements import statements
 
@@ -37,7 +38,9 @@ def test_the_table_and_its_words_are_whole() -> None:
     forms = {one.name for found in settled().values() for one in found}
     assert forms <= tested
     others = (*statements(), *(one for found in below().values() for one in found))
-    assert {*settled()} <= {*causes(), *(one.name for one in (*particulars(), *others))}
+    known = {*causes(), *(one.name for one in (*particulars(), *others))}
+    known |= {name.replace(" ", ":") for name in words_of_reasons("en")}
+    assert {*settled()} <= known
     for form in forms:
         for language in LANGUAGES:
             told = words(language)[form]
@@ -49,6 +52,7 @@ def test_what_belongs_together_is_read_as_it_stands() -> None:
     assert belonging("torch", "2.4") == {
         "triton": "3.0",
         "build": "cu121",
+        "builds": "cu118, cu121, cu124",
         "vision": "0.19",
         "audio": "2.4",
         "pythons": "3.8 to 3.12",

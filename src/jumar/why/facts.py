@@ -32,6 +32,7 @@ _PINNED = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
 _LIBRARY = re.compile(r"(?P<name>lib[\w+.-]+?)(?:-\d[\d.]*)?\.so\b")
+_BUILD = re.compile(r"\btorch==(\d\.\d{1,2}\.\d)\+(cu\d{2,3})\b")
 _VERSIONS = re.compile(r"\(from versions: (\d[^)]*)\)")
 _ONLY_BUILDS = re.compile(r"Looking in indexes: https?://\S{0,60}/whl/\w{2,9}/?\s*$", re.MULTILINE)
 _FIRST_OF_DRIVER = 1000
@@ -64,6 +65,7 @@ def _derived(
     yield from _torch(found)
     yield from _requested(known, text)
     yield from _lacking(known)
+    yield from _build_asked(text)
     yield from _pinned(text)
     yield from _elsewhere(known.get("module", ""), text)
     yield from _toolkit(found, known)
@@ -142,6 +144,15 @@ def _requested(known: Mapping[str, str], text: str) -> Iterator[tuple[str, str]]
         yield "latest_python", pythons.rpartition(" ")[2]
 
 
+def _build_asked(text: str) -> Iterator[tuple[str, str]]:
+    """A build of torch that is asked for and was never made."""
+    asked = _BUILD.search(text)
+    builds = "" if asked is None else belonging("torch", _minor(asked[1])).get("builds", "")
+    if asked is not None and builds and asked[2] not in builds.split(", "):
+        yield from (("build_asked", asked[0]), ("builds_made", builds))
+        yield from (("build_torch", asked[1]), ("build_last", builds.rpartition(" ")[2]))
+
+
 def _is_other_python(python: str, pythons: str, asked: str, text: str) -> bool:
     """Whether Python is the reason: by its own version, or since all releases that there are for it are newer."""
     first, _, last = pythons.partition(" to ")
@@ -163,6 +174,7 @@ def _lacking(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if library is not None:
         for kind in ("library", "wheel"):
             yield from belonging(kind, library["name"]).items()
+    yield from belonging("nvcc", known.get("architecture", "").replace("sm_", "compute_")).items()
     word, _, version = known.get("name", "").partition("_")
     yield from belonging(word.lower(), version).items()
 

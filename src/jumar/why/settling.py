@@ -62,7 +62,8 @@ def _version(given: Mapping[str, str]) -> str:
 
 
 def _topic(event: Event) -> str:
-    return event.particular or event.cause.name
+    # What is told by a line's grammar has a name of two words.
+    return (event.particular or event.cause.name).replace(" ", ":")
 
 
 @cache
