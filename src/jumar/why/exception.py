@@ -74,7 +74,7 @@ _ADVISED_WRONGLY = frozenset(
         *("lora-pattern", "fsdp-views", "paddle-place"),
         *("apex-cuda", "protobuf", "cudnn-two", "hub-gated", "hub-refused", "hub-waiting"),
         *("hub-token-gated", "hub-token-gated-bare", "hub-name", "bnb-no-cuda", "hub-token-bad"),
-        *("dataset-gated", "triton-libcuda"),
+        *("dataset-gated", "triton-libcuda", "safetensors-metadata"),
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a

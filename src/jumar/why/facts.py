@@ -66,6 +66,7 @@ def _derived(
     yield from _requested(known, text)
     yield from _lacking(known)
     yield from _build_asked(text)
+    yield from _other_cuda(found, known)
     yield from _pinned(text)
     yield from _elsewhere(known.get("module", ""), text)
     yield from _toolkit(found, known)
@@ -132,6 +133,14 @@ def _toolkit(found: Mapping[str, str], known: Mapping[str, str]) -> Iterator[tup
     if major != torch.partition(".")[0]:
         yield from (("nvcc_used", nvcc), ("nvcc_major", major), ("torch_wanted", torch))
         yield "torch_dashed", torch.replace(".", "-")
+
+
+def _other_cuda(found: Mapping[str, str], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """torch's CUDA, where a library of another major version is asked for."""
+    build = found.get("torch", "").partition("+cu")[2]
+    asked = known.get("version", "").partition(".")[0]
+    if build and asked.isdigit() and build[:-1] != asked:
+        yield "cuda_other", f"{build[:-1]}.{build[-1]}"
 
 
 def _requested(known: Mapping[str, str], text: str) -> Iterator[tuple[str, str]]:
