@@ -15,12 +15,13 @@ from tests.why.logs import verdict_of
 from tests.why.pumping import seconds_at_most
 
 import jumar.why
-from jumar.why import apart, reasons, statements
+from jumar.why import apart, facts, reasons, statements
 from jumar.why.apart import judge_apart
 from jumar.why.gather import from_path
 from jumar.why.judging import judge
 from jumar.why.knowledge import forms, kinds, rows
 from jumar.why.particulars import around, below, fits_all, particulars
+from jumar.why.settling import settled
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    g()\n'
 _LENGTH = 800
@@ -39,6 +40,10 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
             yield f"{one.name}, where", re.compile(re.sub(r"@\w+@", "a", one.where), re.MULTILINE)
     yield from ((row[2], re.compile(row[3])) for row in rows("jumar.why", "details.tsv"))
     yield from reasons.patterns().items()
+    yield from facts.patterns()
+    for one in [one for found in settled().values() for one in found]:
+        if one.pattern is not None:
+            yield one.name, one.pattern
     for module in pkgutil.iter_modules(jumar.why.__path__, "jumar.why."):
         for name, value in vars(import_module(module.name)).items():
             if isinstance(value, re.Pattern):

@@ -125,6 +125,8 @@ def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:
 def details_around(chosen: Sign, same: Sequence[Sign]) -> list[Detail]:
     """What is said around the line besides, and around others that tell of the same."""
     cause = chosen.event.cause
+    if chosen.event.is_settled:
+        return []
     own = [
         *_own_words(chosen.event),
         *told_by_report(chosen.event),

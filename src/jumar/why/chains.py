@@ -16,6 +16,10 @@ _TRIED = frozenset(("number-text", "encoding", "attribute-missing", "key-missing
 _WRAPS = re.compile(
     r"(?i)\b(?:an )?error (?:occurred )?(?:while|during|when|in|executing)\b|see (?:the )?(?:above|original)|Unable to run|failed to (?:run|execute)\b"
 )
+# That a server answered, and with which number.
+_STATUS = re.compile(
+    r"HTTP(?:Status)?Error: (?:\d{3} (?:Client|Server) Error|(?:Client|Server) error '\d{3})"
+)
 _INTERRUPTED = "KeyboardInterrupt"
 _SLIPS = frozenset(("NameError", "UnboundLocalError"))
 # Slips as well, where what was handled is known.
@@ -86,6 +90,9 @@ def _tells_more(one: Raised, cause: Raised, known: Known) -> bool:
         return True
     if before.cause.name in (PYTHON_ERROR, LIBRARY_ERROR) and event.weight:
         return True
+    if event.particular is not None and _STATUS.search(cause.said):
+        # A client knows what a status means there.
+        return event.cause is before.cause
     is_same_file = _last_file(one) == _last_file(cause)
     if is_same_file and event.particular is not None and event.cause is before.cause:
         # It says the same, with the names that its caller knew.

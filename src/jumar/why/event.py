@@ -87,6 +87,8 @@ class Event:
     """That form is one of a sentence, whatever it is about."""
     is_literal: bool = False
     """That form is told by a word or two of the sentence."""
+    is_settled: bool = False
+    """What stands around it has decided for that form."""
     is_outlived: bool = False
     """The program trained on below it."""
 

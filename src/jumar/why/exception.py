@@ -90,6 +90,9 @@ _ADVISED_WRONGLY = frozenset(
         *("sharded-size", "device-map-ranks", "quantized-callback", "wandb-entity", "hparams-type"),
         *("lora-pattern", "lora-file", "text-column", "processor-plain", "tensor-numpy"),
         *("fsdp-views", "paddle-place", "lightning-tasks"),
+        *("apex-cuda", "protobuf", "cudnn-two", "hub-gated", "hub-refused", "hub-waiting"),
+        *("hub-token-gated", "hub-token-gated-bare", "hub-name", "bnb-no-cuda", "hub-token-bad"),
+        *("dataset-gated", "triton-libcuda", "safetensors-metadata"),
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a

@@ -19,6 +19,7 @@ _ENVIRONMENT = re.compile(
     rf"(?:^|[\s:])(?:source|conda|mamba|micromamba|module|activate|pyenv|spack|ml){_NOT_FOUND}"
     r"|/(?:activate|conda\.sh|set_env\.sh|setvars\.sh): No such file or directory\s*$"
     r"|CommandNotFoundError: Your shell has not been properly configured|Run 'conda init' before 'conda activate'"
+    r"|Lmod has detected the following error|Unable to locate a modulefile for"
     r"|EnvironmentNameNotFound: |Could not find conda environment:"
 )
 _OF_ENVIRONMENT = frozenset(

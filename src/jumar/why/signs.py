@@ -18,9 +18,8 @@ _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
 _BEFORE, _AFTER = 6 * 1024, 6 * 1024
 """How much is read around the line that was chosen for what else is said there."""
-_FAR = 32 * 1024
+_FAR, _FAR_BEFORE = 32 * 1024, 48 * 1024
 """And for what decides between the things that it may mean: beyond a deep stack, all threads of a dump."""
-
 _LONG_BEFORE = 1 << 20
 """How much is searched above it for when something began."""
 
@@ -144,6 +143,13 @@ def _read(sign: Sign, start: int, length: int) -> list[Line]:
         year = year_of(os.fstat(fd).st_mtime)
         text = os.pread(fd, length, start)
     return lines_of(start, text, year)
+
+
+def widely(sign: Sign) -> str:
+    """The lines far around a sign: a build's output is long, and what is installed is said at its start."""
+    start = max(sign.event.line.offset - _FAR_BEFORE, 0)
+    length = sign.event.line.offset - start + _AFTER
+    return "\n".join(line.text for line in _read(sign, start, length))
 
 
 def around(sign: Sign) -> str:
