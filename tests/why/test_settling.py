@@ -8,10 +8,9 @@ from tests.why.logs import verdict_of
 
 from jumar.why.facts import belonging, facts_of
 from jumar.why.knowledge import LANGUAGES, causes, rows
-from jumar.why.particulars import below, particulars, words
+from jumar.why.particulars import words
 from jumar.why.reasons import words as words_of_reasons
 from jumar.why.settling import needed, settled
-from jumar.why.statements import statements
 
 _NAME = re.compile(r"\{\w+\}")
 _NOT = "!"
@@ -37,9 +36,7 @@ def test_the_table_and_its_words_are_whole() -> None:
     tested = {form.removeprefix(_NOT) for form, _, _ in _rows()}
     forms = {one.name for found in settled().values() for one in found}
     assert forms <= tested
-    others = (*statements(), *(one for found in below().values() for one in found))
-    known = {*causes(), *(one.name for one in (*particulars(), *others))}
-    known |= {name.replace(" ", ":") for name in words_of_reasons("en")}
+    known = {*causes(), *words("en"), *(name.replace(" ", ":") for name in words_of_reasons("en"))}
     assert {*settled()} <= known
     for form in forms:
         for language in LANGUAGES:

@@ -323,7 +323,7 @@ def _asker(frames: str, owner: str) -> str | None:
             return REMOTE
         top = None if name is None else name["name"]
         if top is None or top.replace("_", "-") != owner.replace("_", "-"):
-            return None if top is None else _DISTRIBUTIONS.get(top, top)
+            return None if top is None else DISTRIBUTIONS.get(top, top)
     return None
 
 

@@ -58,10 +58,11 @@ def doing(lines: Sequence[Line]) -> Doing | None:
 
 def _told(lines: Sequence[Line]) -> Iterator[Line]:
     """The last lines that the program itself wrote, the last first."""
-    count = 0
+    count, drawn = 0, -1
     for line in reversed(lines):
-        if not _ASIDE.search(line.text):
-            count += 1
+        # Of a bar that is drawn again and again, as it stood last.
+        if line.offset != drawn and not _ASIDE.search(line.text):
+            count, drawn = count + 1, line.offset
             yield line
         if count == _LATEST:
             return

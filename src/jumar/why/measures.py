@@ -1,9 +1,10 @@
 """What the numbers of a message tell that its words do not: who fills a card that has no memory left, on which side of all
-versions that there are the one that is asked for is, whether two sizes are those of pictures cut into patches."""
+versions that there are the one that is asked for is."""
 
-import math
 import re
 from collections.abc import Mapping
+
+from jumar.why import sizes
 
 _SIZE = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>bytes|[KMGT]i?B)")
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -17,8 +18,6 @@ _HELD_CACHED = "memory-others-cached"
 # In a container a process cannot know which of those that hold the card it is itself.
 _LISTED, _SCATTERED_LISTED = "memory-listed", "memory-gaps-listed"
 _PROCESS = re.compile(r"Process (?P<pid>\d+) has (?P<held>[\d.]+ ?[KMGT]i?B) memory in use")
-_SPLIT = "tensor-split"
-_MOST_SPLIT = 64
 _OF_MEMORY = (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED, _LISTED, _SCATTERED_LISTED)
 # What is counted, or looked up, for the words of a form.
 COUNTED = frozenset(("others", "mine", "whose", "install"))
@@ -27,11 +26,8 @@ _PLAIN_UNITS = {
     **dict.fromkeys(("oom-limit", "oom-cgroup", "oom-node"), "k"),
     **dict.fromkeys(("memory-taken", "memory-xla", "tensor-memory"), "b"),
 }
-_FOUND = "driver-found"
 _MORE_CAME = "store-barrier-more"
 _OLDER, _NEWER = "pip-older", "pip-newer"
-# Patches of a picture lie in a square; a class token comes with them.
-_TOKEN, _GRID = "einops-token", "position-grid"
 _VIEW = "view-one"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
@@ -43,18 +39,13 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
         return _is_outside(form, values)
     if form == _MORE_CAME:
         return int(values["count"]) > int(values["world"])
-    if form == _SPLIT:
-        return _is_split(int(values["file"]), int(values["model"]))
-    if form == _TOKEN:
-        left, right = int(values["left"]), int(values["right"])
-        return left == right + 1 and _is_square(right)
-    if form == _VIEW:
-        return _other_size(values) is not None
-    if form == _GRID:
-        sizes = int(values["one"]), int(values["other"])
-        return any(all(_is_square(size - extra) for size in sizes) for extra in (0, 1))
-    if form not in _OF_MEMORY:
-        return True
+    if form in sizes.CHECKS:
+        return sizes.CHECKS[form](values)
+    return form not in _OF_MEMORY or _is_of_memory(form, values)
+
+
+def _is_of_memory(form: str, values: Mapping[str, str]) -> bool:
+    """Whether the numbers tell that it is this that fills a card."""
     total, asked = _bytes(values, "total"), _bytes(values, "asked")
     if form == _LISTED:
         return sum(held for _, held in _others(values)) > max(_OTHERS * total, _CONTEXT)
@@ -69,25 +60,14 @@ def fits(form: str, values: Mapping[str, str]) -> bool:
     return others > max(_OTHERS * total, _CONTEXT)
 
 
-def _is_split(one: int, other: int) -> bool:
-    """Whether one length is the other, cut into 2, 4, 8 … parts."""
-    least, most = sorted((one, other))
-    parts = most // max(least, 1)
-    return least * parts == most and 1 < parts <= _MOST_SPLIT and parts & (parts - 1) == 0
-
-
 def told(form: str, values: Mapping[str, str]) -> dict[str, str]:
     """What follows from the numbers of a message, for the words of its form."""
     unit = _PLAIN_UNITS.get(form)
     if unit is not None:
         names = (name for name in ("held", "limit", "asked", "free", "total") if name in values)
         return {name: _size(float(values[name]) * _UNITS[unit]) for name in names}
-    if form == _FOUND:
-        # 11040 is 11.4.
-        found = int(values["found"])
-        return {"found": f"{found // 1000}.{found % 1000 // 10}"}
     if form == _VIEW:
-        return _of_view(values)
+        return sizes.fitting(values)
     if form != _LISTED:
         return {}
     others = _others(values)
@@ -119,50 +99,6 @@ def _total_held(values: Mapping[str, str]) -> float:
 
 def _size(number: float) -> str:
     return f"{number / (1 << 30):.2f} GiB"
-
-
-def _of_view(values: Mapping[str, str]) -> dict[str, str]:
-    one = _other_size(values)
-    if one is None:
-        return {}
-    at, now, fitting = one
-    named = _parts(values["sizes"])
-    shape = values["wanted"].strip("[]").split(",")
-    part = named[at] if len(named) == len(shape) else f"[{at}]"
-    return {"part": part, "now": str(now), "fitting": str(fitting)}
-
-
-def _other_size(values: Mapping[str, str]) -> tuple[int, int, int] | None:
-    """Of a shape that a tensor cannot take the only size with which it could, were that another: which, how much, and how much then."""
-    sizes = [int(size) for size in values["wanted"].strip("[]").split(",") if size.strip()]
-    given = int(values["given"])
-    if min(sizes, default=0) < 1:
-        return None
-    whole = math.prod(sizes)
-    could = [
-        (at, size, given * size // whole)
-        for at, size in enumerate(sizes)
-        if given and given * size % whole == 0
-    ]
-    return could[0] if len(could) == 1 else None
-
-
-def _parts(text: str) -> list[str]:
-    """The arguments of a call."""
-    parts, depth = [""], 0
-    for letter in text.strip():
-        depth += (letter in "([") - (letter in ")]")
-        if depth < 0:
-            break
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _is_square(number: int) -> bool:
-    return number > 0 and math.isqrt(number) ** 2 == number
 
 
 def _is_outside(form: str, values: Mapping[str, str]) -> bool:
