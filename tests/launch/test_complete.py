@@ -17,6 +17,7 @@ import pytest
 from jumar.launch.complete import (
     COMPLETE,
     TORN,
+    UNKNOWN,
     Place,
     Versions,
     judge,
@@ -152,6 +153,21 @@ def test_hostile_files_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         shutil.copy(tmp_path / name, shards / ".metadata")
         assert judge(str(shards)).state != COMPLETE
     assert not (tmp_path / "harmed").exists()
+
+
+def test_what_begins_as_a_pickle_and_is_none_is_left_alone(tmp_path: Path) -> None:
+    files = {
+        # An array's bytes lie behind what says what they are.
+        "scaler.joblib": b"\x80\x04}\x8c\x04mean\x8c\x13joblib.numpy_pickle\x94\xff"
+        + b"\xfe" * 999,
+        # A record of 640 bytes, and numbers of two bytes each.
+        "train.tfrecord": b"\x80\x02" + bytes(700),
+        "tokens.bin": b"\x80\x03\x00\x01" * 100,
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        assert judge(str(tmp_path / name)).state == UNKNOWN, name
+    assert set_aside_torn(str(tmp_path)) == []
 
 
 def test_torn_ones_are_set_aside_and_the_pointers_follow(samples: Path, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """When a file may be read to keep a version of it: once its writer is done with it, and not all the time."""
 
 import time
-from typing import Dict, Optional, Tuple
+from typing import Container, Dict, Optional, Tuple
 
 from . import copies
 from .copies import State
@@ -25,6 +25,12 @@ class Patience:
         self._due: Dict[str, float] = {}
         self.kept_s = 0.0
         """How long reading and copying took in the last look."""
+
+    def forget(self, names: Container[str]) -> None:
+        """All but these."""
+        for known in (self._seen, self._due):
+            for name in [name for name in known if name not in names]:
+                del known[name]
 
     def is_due(self, name: str, still_s: float) -> bool:
         """Whether it has been left alone for long enough; always at the end."""
