@@ -12,6 +12,7 @@ import pytest
 from tests.launch.test_rank_sets import Scene
 
 from jumar.launch.complete import TORN, Place, Versions, copies, judge, set_aside_torn
+from jumar.launch.jobdir.trouble import trouble_with
 
 
 def _saved(number: int) -> bytes:
@@ -266,8 +267,9 @@ def test_a_torn_file_makes_room_where_versions_lie_elsewhere(
         assert alone.made().restore() == [str(path)]
         assert _number(path) == 1
         return
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as error:
         alone.made().restore()
+    assert trouble_with(error.value, "/").values == {"folder": str(alone.saved)}
     assert torn.startswith(path.read_bytes())
     assert judge(str(path)).state == TORN
 

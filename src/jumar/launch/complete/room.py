@@ -26,7 +26,8 @@ def put(act: Callable[[Beside], None], torn: Iterable[str], top: str) -> None:
             raise
         for path in torn:
             _empty(path, top)
-        _put_again(act, error)
+        # Whoever is told has to know where.
+        _put_again(act, OSError(error.errno, os.strerror(error.errno), os.path.join(top, "")))
 
 
 def _put_again(act: Callable[[Beside], None], why: OSError) -> None:
