@@ -205,6 +205,20 @@ def test_what_is_longer_than_its_version_is_kept_aside(alone: _Alone) -> None:
     assert (Path(versions.aside) / "steps.pkl").read_bytes() == longer
 
 
+def test_a_clock_that_was_set_back_since_the_job_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, monkeypatch)
+    place = Place(str(scene.saved), str(scene.kept), scene.now + 3600, frozenset({2}))
+    scene.versions, last = Versions(place), scene.saved / "last.pkl"
+    for number in (1, 2, 3):
+        scene.save(number)
+        last.write_bytes(_saved(number))
+        os.utime(last, (scene.now, scene.now))
+        # What was there at first may be another's.
+        assert scene.look() == ([] if number == 1 else [number] * 3)
+
+
 def test_names_as_long_as_they_may_be(alone: _Alone) -> None:
     path = alone.save("模" * 83 + ".pkl", 1)
     assert alone.versions.keep(0.0)

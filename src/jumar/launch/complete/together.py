@@ -26,10 +26,9 @@ class Together:
         source: str,
         store: Store,
         patience: Patience,
-        since: float = 0.0,
         worlds: FrozenSet[int] = frozenset(),
     ) -> None:
-        self._source, self._since, self._worlds = source, since, tuple(sorted(worlds))
+        self._source, self._worlds = source, tuple(sorted(worlds))
         self._store, self._patience = store, patience
         self._saves: Dict[Tuple[str, ...], Saves] = {}
         self._kept: Optional[Dict[str, List[SetVersion]]] = None
@@ -39,7 +38,10 @@ class Together:
     def look(self, one: RankSet, still_s: float) -> List[str]:
         """The paths of a new version, if the set was saved and is not yet kept."""
         states = self._states(one.names)
-        if states is None or any(state.changed_ns / 1e9 < self._since for state in states):
+        if states is None:
+            return []
+        # Of all, not until one is: each has to be seen to know when it changes.
+        if any(list(map(self._patience.is_old, one.names, states))):
             return []
         watched = self._saves_of(one)
         if states != watched.now:

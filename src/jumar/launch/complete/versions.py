@@ -49,7 +49,7 @@ class Versions:
         self._source = os.path.realpath(place.source)
         self._root = place.store
         self._store = Store(place.store)
-        self._patience = Patience(self._source)
+        self._patience = Patience(self._source, place.since)
         self._together: Optional[Together] = None
         """Made for the first set: most jobs have none."""
         self._is_unsettled = False
@@ -126,9 +126,7 @@ class Versions:
         if not sets:
             return looks
         if self._together is None:
-            self._together = Together(
-                self._source, self._store, self._patience, self._place.since, self._place.worlds
-            )
+            self._together = Together(self._source, self._store, self._patience, self._place.worlds)
         return [*looks, *(partial(self._together.look, one) for one in sets)]
 
     def _look(self, name: str, still_s: float) -> List[str]:
@@ -138,9 +136,7 @@ class Versions:
             return []
         # One for all epochs, as they are versions of each other.
         family = search.family_of(name)
-        if state.changed_ns / 1e9 < self._place.since:
-            return []
-        if not self._patience.is_due(family, still_s):
+        if self._patience.is_old(name, state) or not self._patience.is_due(family, still_s):
             return []
         if not self._patience.is_still(name, path, state, still_s):
             self._is_unsettled = True
