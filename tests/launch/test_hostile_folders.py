@@ -133,6 +133,15 @@ def test_no_version_is_made_of_what_a_link_leads_to(
     assert not list(kept.rglob("*.pth"))
 
 
+def test_a_folder_that_has_become_a_link_is_not_looked_into(tmp_path: Path) -> None:
+    saved, away = tmp_path / "ckpt", tmp_path / "away"
+    away.mkdir()
+    (away / "secret.pkl").write_bytes(_WHOLE)
+    saved.symlink_to(away)
+    assert Versions(Place(str(saved), str(tmp_path / "kept"))).keep(0.0) == []
+    assert not list(tmp_path.rglob("kept/*"))
+
+
 def test_torn_files_are_moved_through_no_link(tmp_path: Path) -> None:
     saved, away = tmp_path / "ckpt", tmp_path / "away"
     saved.mkdir()

@@ -31,7 +31,7 @@ _MOST_GONE = 1000
 
 
 class Place(NamedTuple):
-    """A folder that a job saves to, and the one that versions go to."""
+    """A folder that a job saves to, without links in its name, and the one that versions go to."""
 
     source: str
     store: str
@@ -46,7 +46,7 @@ class Versions:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._source = os.path.realpath(place.source)
+        self._source = place.source
         self._root = place.store
         self._store = Store(place.store)
         self._patience = Patience(self._source, place.since)
@@ -115,7 +115,10 @@ class Versions:
 
     def _looks(self) -> List[Callable[[float], List[str]]]:
         """One look for each file that stands alone, and for each set of files."""
-        source = self._place.source
+        source = self._source
+        if os.path.realpath(source) != source:
+            # The job has put a link there since: where it leads to may not be the job's.
+            return []
         names = [os.path.relpath(path, source) for path in search.files(source)]
         if len(self._looked_at) > 2 * len(names) + _MOST_GONE:
             self._forget(frozenset(names))
@@ -130,7 +133,7 @@ class Versions:
         return [*looks, *(partial(self._together.look, one) for one in sets)]
 
     def _look(self, name: str, still_s: float) -> List[str]:
-        path = os.path.join(self._place.source, name)
+        path = os.path.join(self._source, name)
         state = copies.state(path)
         if state is None or self._looked_at.get(name) == state:
             return []
@@ -157,14 +160,14 @@ class Versions:
             self._together.begin()
         sets_back = SetsBack(self._source, self._store, self._place.worlds)
         until = search.soon() if until is None else until
-        there = [os.path.relpath(path, self._place.source) for path in self._there()]
+        there = [os.path.relpath(path, self._source) for path in self._there()]
         broken, none = sets_back.wanted(there, until)
         torn, missing = self._wanted(there, until)
         # Last, since it may take all the time there is; what is torn needs no look at all the others.
         newest = self._is_newest(until) if none or missing else None
         wanted = broken + [one for one in none if newest and newest(one.paths)]
         self.sets_back = [back for back in map(sets_back.put, wanted) if back is not None]
-        put = [os.path.join(self._place.source, n) for back in self.sets_back for n in back.names]
+        put = [os.path.join(self._source, n) for back in self.sets_back for n in back.names]
         for name, version in torn + [one for one in missing if newest and newest([one.path])]:
             try:
                 self._put_aside(name, version)
@@ -176,7 +179,7 @@ class Versions:
                 continue
             # Another file, but not one that the script has made.
             self._inodes.pop(name, None)
-            put.append(os.path.join(self._place.source, name))
+            put.append(os.path.join(self._source, name))
         return put
 
     def _put_aside(self, name: str, version: str) -> None:
@@ -187,7 +190,7 @@ class Versions:
 
     def _there(self) -> Iterable[str]:
         # Nothing can be put back without a version: then nobody waits for a look at a large folder.
-        return search.files(self._place.source) if copies.listed(self._root) else ()
+        return search.files(self._source) if copies.listed(self._root) else ()
 
     def _put(self, name: str, version: str) -> None:
         os.makedirs(self._source, exist_ok=True)
@@ -218,7 +221,7 @@ class Versions:
             whole = next((one for one in alone if search.judge(one.path).state == COMPLETE), None)
             if whole is None:
                 continue
-            path = os.path.join(self._place.source, whole.name)
+            path = os.path.join(self._source, whole.name)
             if not os.path.lexists(path):
                 missing.append(whole)
             elif search.is_torn(path, whole.path) and not self._is_another_s(path):
@@ -231,10 +234,10 @@ class Versions:
 
     def _is_newest(self, until: float) -> Optional[Callable[[List[str]], bool]]:
         """Whether versions are as new as all that is there; None where there was no time to see."""
-        found = search.survey(self._place.source, until)
+        found = search.survey(self._source, until)
         if time.monotonic() > until:
             return None
-        order = search.Order(self._place.source)
+        order = search.Order(self._source)
         complete = (one.changed_ns for one in found if one.verdict.state == COMPLETE)
         newest = order(max(complete, key=order, default=0))
         return lambda paths: max(order(search.changed_ns(path)) for path in paths) >= newest
