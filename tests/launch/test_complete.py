@@ -17,6 +17,7 @@ import pytest
 from jumar.launch.complete import (
     COMPLETE,
     TORN,
+    UNKNOWN,
     Place,
     Versions,
     judge,
@@ -152,6 +153,56 @@ def test_hostile_files_do_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         shutil.copy(tmp_path / name, shards / ".metadata")
         assert judge(str(shards)).state != COMPLETE
     assert not (tmp_path / "harmed").exists()
+
+
+def test_what_begins_as_a_pickle_and_is_none_is_left_alone(tmp_path: Path) -> None:
+    files = {
+        # An array's bytes lie behind what says what they are.
+        "scaler.joblib": b"\x80\x04}\x8c\x04mean\x8c\x13joblib.numpy_pickle\x94\xff"
+        + b"\xfe" * 999,
+        # A record of 640 bytes, and numbers of two bytes each.
+        "train.tfrecord": b"\x80\x02" + bytes(700),
+        "tokens.bin": b"\x80\x03\x00\x01" * 100,
+        # As numpy makes a file for an array, to be filled later.
+        "replay.bin": bytes(4096),
+        "train.bin": bytes(4096),
+        "new.bin": b"",
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        assert judge(str(tmp_path / name)).state == UNKNOWN, name
+    for name in ("pytorch_model.bin", "optimizer.bin", "training_args.bin"):
+        for data in (b"", bytes(4096)):
+            (tmp_path / "torn").mkdir(exist_ok=True)
+            (tmp_path / "torn" / name).write_bytes(data)
+            assert judge(str(tmp_path / "torn" / name)).state == TORN, name
+    shutil.rmtree(tmp_path / "torn")
+    assert set_aside_torn(str(tmp_path)) == []
+
+
+def test_a_model_that_was_saved_without_its_training_is_left_alone(
+    samples: Path, tmp_path: Path
+) -> None:
+    """`model.save_pretrained("epoch-3")`, or what was downloaded to "phi-2"; but not what the Trainer was killed in."""
+    whole = samples / "hf" / "checkpoint-500"
+
+    def saved(name: str, *files: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        for file in files:
+            shutil.copy(whole / file, folder)
+        return folder
+
+    alone = [saved(name, "model.safetensors") for name in ("phi-2", "out/checkpoint-1")]
+    assert [judge(str(folder)).state for folder in alone] == [UNKNOWN, UNKNOWN]
+    assert set_aside_torn(str(tmp_path)) == []
+    shutil.copytree(whole, tmp_path / "hf" / "checkpoint-500")
+    torn = [
+        saved("hf/checkpoint-600", "model.safetensors"),
+        saved("other/checkpoint-600", "model.safetensors", "training_args.bin"),
+    ]
+    (saved("cut-2") / "model.safetensors").write_bytes(b"{}")
+    assert [judge(str(folder)).state for folder in [*torn, tmp_path / "cut-2"]] == [TORN] * 3
 
 
 def test_torn_ones_are_set_aside_and_the_pointers_follow(samples: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 from typing import List, NamedTuple, Optional
 
-from . import search
+from . import copies, search
 from .verdict import COMPLETE, TORN, is_number
 
 TORN_FOLDER = ".torn"
@@ -23,16 +23,16 @@ def set_aside_torn(
 ) -> List[SetAside]:
     """Move torn checkpoints into `.torn`; files that name the newest checkpoint then name the newest complete one. Only while no rank writes.
 
-    Those of the time before are removed once there is a complete one. What has not changed `since` then is left alone;
-    `until`: as with `search.survey`."""
+    Those of the time before are removed once there is a complete one. What has not changed `since` then is left alone,
+    and so is what another job in the same folder is writing; `until`: as with `search.survey`."""
     found = search.survey(folder, until)
     if any(one.verdict.state == COMPLETE for one in found):
-        import shutil
-
-        shutil.rmtree(os.path.join(folder, TORN_FOLDER), ignore_errors=True)
+        copies.remove_tree(os.path.join(folder, TORN_FOLDER))
     moved: List[SetAside] = []
     for one in found:
         if one.verdict.state != TORN or one.changed_ns / 1e9 < since:
+            continue
+        if search.is_being_written(one.path, folder):
             continue
         now = _moved(folder, one.path)
         moved.append(SetAside(one.path, now, one.verdict.why))

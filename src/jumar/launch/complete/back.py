@@ -7,7 +7,7 @@ import os
 import time
 from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import beneath, copies, rank_sets, saves, search
+from . import beneath, copies, rank_sets, room, saves, search
 from .copies import dated
 from .store import SetVersion, Store
 from .verdict import COMPLETE
@@ -49,9 +49,8 @@ class SetsBack:
         names of all files in the place."""
         broken: List[Wanted] = []
         missing: List[Wanted] = []
-        for key, versions in self._store.sets().items():
-            names = [name for name in there if rank_sets.is_of(name, key)]
-            version = next((v for v in reversed(versions) if _is_whole(v, names)), None)
+        for versions in self._store.sets().values():
+            version = next((v for v in reversed(versions) if _is_whole(v, there)), None)
             if time.monotonic() > until:
                 break
             if version is None:
@@ -82,6 +81,9 @@ class SetsBack:
         now = {name: dated(self._path(name)) for name in version.names if name not in gone}
         if None in now.values():
             # A link, a folder: the script saves in another way by now.
+            return ()
+        if any(search.is_being_written(self._path(name), self._source) for name in now):
+            # By another job in the same folder: no rank of this one runs.
             return ()
         news = [name for name in now if now[name] != dated(os.path.join(version.folder, name))]
         if set(version.worlds) - self._worlds and len(news) in self._worlds:
@@ -121,37 +123,44 @@ class SetsBack:
         ]
         aside = self._store.put_aside(self._source, others)
         try:
-            with contextlib.ExitStack() as stack:
-                self._put_beside(version, others, stack)
+            room.put(
+                lambda beside: self._put_all(version, others, beside),
+                [self._path(name) for name in others if self._is_to_go(version, name)],
+                self._source,
+            )
         except OSError as error:
             if error.errno not in _NO_WAY:
                 raise
             return None
         return Back(version.key, names, names == version.names, aside)
 
-    def _put_beside(
-        self, version: SetVersion, names: Sequence[str], stack: contextlib.ExitStack
-    ) -> None:
+    def _is_to_go(self, version: SetVersion, name: str) -> bool:
+        return room.is_to_go(self._path(name), os.path.join(version.folder, name))
+
+    def _put_all(self, version: SetVersion, names: Sequence[str], beside: room.Beside) -> None:
         """Copies of all first, as there may not be enough room; then their names."""
         root = os.path.realpath(self._store.root)
         folders: Dict[str, int] = {}
-        beside: List[Tuple[int, str, str]] = []
-        for name in names:
-            above, last = os.path.split(name)
-            if above not in folders:
-                folders[above] = beneath.make_folder(self._source, above)
-                stack.callback(os.close, folders[above])
-            with copies.taken(os.path.join(version.folder, name), root) as kept:
-                aside = copies.beside(kept.fileno(), folders[above], last)
-            stack.callback(copies.unlink, aside, folders[above])
-            beside.append((folders[above], aside, last))
-        for folder, aside, name in beside:
-            os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        made: List[Tuple[int, str, str]] = []
+        with contextlib.ExitStack() as stack:
+            for name in names:
+                above, last = os.path.split(name)
+                if above not in folders:
+                    folders[above] = beneath.make_folder(self._source, above)
+                    stack.callback(os.close, folders[above])
+                with copies.taken(os.path.join(version.folder, name), root) as kept:
+                    aside = beside(kept.fileno(), folders[above], last)
+                stack.callback(copies.unlink, aside, folders[above])
+                made.append((folders[above], aside, last))
+            for folder, aside, name in made:
+                os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _is_whole(version: SetVersion, names: Sequence[str]) -> bool:
+def _is_whole(version: SetVersion, there: Sequence[str]) -> bool:
     """Whether it can be put back, and has a file for each that is there: more ranks are another training's."""
+    if not version.is_as_kept:
+        return False
+    if not {name for name in there if rank_sets.is_of(name, version.key)} <= set(version.names):
+        return False
     paths = (os.path.join(version.folder, name) for name in version.names)
-    return set(names) <= set(version.names) and all(
-        search.judge(path).state == COMPLETE for path in paths
-    )
+    return all(search.judge(path).state == COMPLETE for path in paths)

@@ -1,6 +1,7 @@
 """How a version of a file comes to be and goes: blocks are shared, a second name is given, or bytes are copied; it
 appears whole, and nothing is read or written through a link of the job's."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -43,6 +44,14 @@ def state_of(status: os.stat_result) -> Optional[State]:
     return State(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
+def is_same(one: str, other: str) -> bool:
+    """Whether two names are of one file."""
+    try:
+        return os.path.samestat(os.lstat(one), os.lstat(other))
+    except OSError:
+        return False
+
+
 def dated(path: str) -> Optional[Dated]:
     """Of a plain file."""
     found = state(path)
@@ -59,13 +68,38 @@ def listed(folder: str) -> List[str]:
 
 def files(folder: str) -> Iterator[str]:
     """All below it."""
-    for here, _, names in os.walk(folder):
-        for name in names:
-            yield os.path.join(here, name)
+    return (path for path, is_folder in _below(folder) if not is_folder)
+
+
+def folders(folder: str) -> List[str]:
+    """The same, each after those that it is in."""
+    return [path for path, is_folder in _below(folder) if is_folder]
+
+
+def _below(folder: str) -> Iterator[Tuple[str, bool]]:
+    """Not by calls within calls: a job may have made folders deeper than those may be."""
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                found = [(one.path, one.is_dir(follow_symlinks=False)) for one in entries]
+        except OSError:
+            continue
+        waiting += [path for path, is_folder in found if is_folder]
+        yield from found
+
+
+def remove_tree(folder: str) -> None:
+    """As far as it can be; on Python before 3.13 not where it is very deep."""
+    import shutil
+
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _aside(name: str) -> str:
-    return f".{name[:200]}.{os.urandom(4).hex()}"
+    # A name is limited in bytes, of which a character may take four.
+    return f".{os.fsdecode(os.fsencode(name)[:200])}.{os.urandom(4).hex()}"
 
 
 def taken(path: str, top: str) -> BinaryIO:
@@ -135,19 +169,14 @@ def _copied(source: int, to: str, state: State, room: int) -> bool:
         if state_of(os.fstat(source)) != state:
             unlink(aside, place)
             return False
-        _rename(aside, place, name)
+        rename(aside, place, name)
     finally:
         os.close(place)
     return True
 
 
-def copy(source: int, folder: int, name: str) -> None:
-    """A copy of an open file with the same times, which appears in the open folder, whole."""
-    _rename(beside(source, folder, name), folder, name)
-
-
 def beside(source: int, folder: int, name: str, room: int = 0) -> str:
-    """The same under another name, which it tells."""
+    """A copy of an open file with the same times, under another name in the open folder, which it tells."""
     aside = _aside(name)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -159,7 +188,16 @@ def beside(source: int, folder: int, name: str, room: int = 0) -> str:
     return aside
 
 
-def _rename(aside: str, folder: int, name: str) -> None:
+def linked_beside(source: int, folder: int, name: str) -> str:
+    """A second name of it in place of a copy."""
+    aside = _aside(name)
+    # Given a descriptor, Python has the kernel follow the link in /proc; that path is absolute.
+    os.link(f"/proc/self/fd/{source}", aside, src_dir_fd=source, dst_dir_fd=folder)
+    return aside
+
+
+def rename(aside: str, folder: int, name: str) -> None:
+    """Give it its own; neither is left if that fails."""
     try:
         os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:

@@ -2,6 +2,7 @@
 Cut on the border of two records it is loaded without a word, with half of its parameters: whoever calls
 compares the names with those of an older checkpoint."""
 
+from itertools import islice
 from typing import BinaryIO, Dict, Iterator, List, NamedTuple
 
 from .verdict import Torn, Unclear, exactly, size_of
@@ -10,6 +11,9 @@ _VALUE = 0x0A
 _CRC = b"crc_num"
 _CRC_BYTES = len(_CRC) + 10
 _LONGEST_NAME = 1 << 16
+_MOST_RECORDS = 1_000_000
+_MOST_DIMS = 64
+_MOST_FIELDS = 1000
 _ITEM_BYTES = {
     "Int8": 1, "UInt8": 1, "Bool": 1, "Int16": 2, "UInt16": 2, "Float16": 2, "BFloat16": 2,
     "Int32": 4, "UInt32": 4, "Float32": 4, "Int64": 8, "UInt64": 8, "Float64": 8,
@@ -40,7 +44,9 @@ def names(file: BinaryIO) -> List[str]:
     """Of all parameters of a file that ends where a record does, each with all of its bytes."""
     size = size_of(file)
     tensors: Dict[str, _Tensor] = {}
-    while file.tell() < size:
+    for _ in range(_MOST_RECORDS):
+        if file.tell() >= size:
+            break
         tag = exactly(file, 1)[0]
         if tag != _VALUE:
             _check_sum_mark(file, size)
@@ -49,6 +55,8 @@ def names(file: BinaryIO) -> List[str]:
         if file.tell() + length > size:
             raise Torn("it ends inside of a parameter")
         _record(file, file.tell() + length, tensors)
+    else:
+        raise Unclear("it has too many parameters to look at")
     for name, tensor in tensors.items():
         wanted = _ITEM_BYTES.get(tensor.kind, 0)
         for dim in tensor.dims:
@@ -81,7 +89,9 @@ def _tensor(file: BinaryIO, field: "_Field", tensor: _Tensor) -> None:
     dims: List[int] = []
     for part in _fields(file, field.end):
         if part.number == 1:
-            dims.extend(_dims(file, part))
+            dims.extend(islice(_dims(file, part), _MOST_DIMS))
+            if len(dims) >= _MOST_DIMS:
+                raise Unclear("a parameter has too many dimensions")
         elif part.number == 2:
             tensor.kind = _text(file, part)
         elif part.number == 3:
@@ -99,7 +109,9 @@ class _Field(NamedTuple):
 
 
 def _fields(file: BinaryIO, end: int) -> Iterator[_Field]:
-    while file.tell() < end:
+    for _ in range(_MOST_FIELDS):
+        if file.tell() >= end:
+            return
         key = _varint(file)
         number, kind = key >> 3, key & 7
         if kind == 0:
@@ -111,6 +123,7 @@ def _fields(file: BinaryIO, end: int) -> Iterator[_Field]:
         if length < 0 or at + length > end:
             raise Torn("a parameter is not whole")
         yield _Field(number, 0, at, at + length, kind == 2)
+    raise Unclear("a parameter has too many fields")
 
 
 def _dims(file: BinaryIO, field: _Field) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """When a file may be read to keep a version of it: once its writer is done with it, and not all the time."""
 
 import time
-from typing import Dict, Optional, Tuple
+from typing import Container, Dict, Optional, Tuple
 
 from . import copies
 from .copies import State
@@ -19,12 +19,26 @@ _MOST_OF_TIME_TO_KEEP = 0.05
 class Patience:
     """With the files below one folder."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, source: str, since: float = 0.0) -> None:
+        self._source, self._since = source, since
+        self._old: Dict[str, State] = {}
         self._seen: Dict[str, Tuple[State, float]] = {}
         self._due: Dict[str, float] = {}
         self.kept_s = 0.0
         """How long reading and copying took in the last look."""
+
+    def forget(self, names: Container[str]) -> None:
+        """All but these."""
+        for known in (self._seen, self._due, self._old):
+            for name in [name for name in known if name not in names]:
+                del known[name]
+
+    def is_old(self, name: str, state: State) -> bool:
+        """Whether it is of a time before the job's, by what its file says. One that changes before our eyes is not: the
+        clock was set back."""
+        if state.changed_ns / 1e9 >= self._since:
+            return False
+        return self._old.setdefault(name, state) == state
 
     def is_due(self, name: str, still_s: float) -> bool:
         """Whether it has been left alone for long enough; always at the end."""

@@ -11,6 +11,11 @@ from .verdict import Torn, Unclear, exactly, size_of
 MOST_OPERATIONS = 20_000_000
 _LONGEST_LINE = 1 << 20
 _SHORT = 1 << 16
+_LONGEST_NAME = 1 << 10
+_MOST_OF_STATE = 10_000
+_FIRST = 3
+"""So many bytes has a pickle with its first operation after the number of its protocol."""
+_JOBLIB = b"joblib.numpy_pickle"
 _OPERATIONS: Dict[str, Any] = {operation.code: operation for operation in pickletools.opcodes}
 _LENGTHS = {
     pickletools.TAKEN_FROM_ARGUMENT1: "<B",
@@ -33,6 +38,9 @@ def walk(file: BinaryIO) -> Iterator[Operation]:
     for _ in range(MOST_OPERATIONS):
         code = exactly(file, 1).decode("latin-1")
         known = _OPERATIONS.get(code)
+        if known is None and file.tell() <= _FIRST:
+            # Two bytes are no proof: a table of numbers may begin with them.
+            raise Unclear("it begins as a pickle does, and is none")
         if known is None:
             raise Torn(f"byte {file.tell() - 1} is no operation of a pickle")
         argument = b"" if known.arg is None else _argument(file, known.arg.n, known.name, size)
@@ -81,8 +89,9 @@ def walk_all(file: BinaryIO) -> None:
         if not looks_pickled(start):
             raise Unclear("something that is no pickle follows one")
         file.seek(-2, 1)
-        for _ in walk(file):
-            pass
+        for operation in walk(file):
+            if operation.argument is not None and operation.argument.startswith(_JOBLIB):
+                raise Unclear("joblib's: arrays lie between its operations")
 
 
 class Made:
@@ -99,7 +108,12 @@ class Made:
         # With slots it is a pair, of which one is empty.
         state: Any = self.state
         states = cast("Tuple[Any, ...]", state) if isinstance(state, tuple) else (state,)
-        found = (one.get(name) for one in states if isinstance(one, Pairs))
+        # A large one that many values have in common would be searched for each of them.
+        found = (
+            one.get(name)
+            for one in states
+            if isinstance(one, Pairs) and len(one.pairs) <= _MOST_OF_STATE
+        )
         return next((value for value in found if value is not None), None)
 
 
@@ -243,7 +257,9 @@ class _Machine:
 
     def _stack_global(self) -> None:
         name, module = self.stack.pop(), self.stack.pop()
-        self.stack.append(f"{module}.{name}" if isinstance(name, str) else None)
+        # What is put together may be put together again, and double each time.
+        is_name = all(isinstance(one, str) and len(one) < _LONGEST_NAME for one in (module, name))
+        self.stack.append(f"{module}.{name}" if is_name else None)
 
     def _reduce(self) -> None:
         arguments, what = self.stack.pop(), self.stack.pop()

@@ -4,9 +4,11 @@ is not the job's."""
 import os
 import re
 import stat
+import struct
 import time
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from . import copies
 from .verdict import COMPLETE, TORN, UNKNOWN, Torn, Unclear, Verdict
 
 _DEEPEST = 6
@@ -29,6 +31,18 @@ class Found(NamedTuple):
 
 
 _NO_NAMES: FrozenSet[str] = frozenset()
+_SENSELESS = (
+    Unclear,
+    RecursionError,
+    MemoryError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    struct.error,
+)
+"""What a reader may meet in a file that a job has made up."""
 _NOT_LOOKED_INTO = Verdict(UNKNOWN, why="there was no time to look into it")
 
 
@@ -149,7 +163,7 @@ def _judged(path: str) -> Tuple[Verdict, FrozenSet[str]]:
         return Verdict(COMPLETE), frozenset(_checked(path))
     except Torn as error:
         return Verdict(TORN, str(error)), frozenset()
-    except (Unclear, RecursionError, MemoryError) as error:
+    except _SENSELESS as error:
         return Verdict(UNKNOWN, str(error)), frozenset()
     except OSError as error:
         # No permission, a file server that does not answer: nothing is known of the file itself.
@@ -217,6 +231,14 @@ def _entries(folder: str, budget: List[int]) -> List[Any]:
     return sorted(found, key=lambda entry: entry.name)
 
 
+def is_being_written(path: str, folder: str) -> bool:
+    """Whether somebody is known to have a checkpoint below the folder open to write, or a file of it."""
+    top = os.path.realpath(folder)
+    files = _files(path) if os.path.isdir(path) else [path]
+    plain = (one for one in files if copies.state(one) is not None)
+    return any(copies.is_being_written(one, top) for one in plain)
+
+
 def changed_ns(path: str) -> int:
     """When a checkpoint was last written to."""
     times = [0]
@@ -231,9 +253,14 @@ def changed_ns(path: str) -> int:
 
 
 def _files(folder: str) -> Iterator[str]:
-    for here, _, names in os.walk(folder):
-        for name in names:
-            yield os.path.join(here, name)
+    """All below it, however deep: a job may have made more folders in each other than calls may be."""
+    budget, waiting = [_MOST_ENTRIES], [folder]
+    while waiting:
+        for entry in _entries(waiting.pop(), budget):
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            else:
+                yield entry.path
 
 
 def _compared(folder: str, found: List[Found]) -> List[Found]:

@@ -3,7 +3,20 @@ to them is there and whole. Each rule says whether a folder is of its kind, and 
 
 import os
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, cast
+from itertools import islice
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    cast,
+)
 
 from . import one_file, pickled, safetensors, torch_file
 from .verdict import Torn, Unclear, opened, size_of
@@ -139,6 +152,8 @@ def _number(state: Any, key: str, otherwise: int) -> int:
 _RNG = re.compile(r"rng_state(?:_(\d+))?\.pth")
 _WEIGHTS = re.compile(r"(?:model|pytorch_model|adapter_model)(?:[-_]\d.*)?\.(?:safetensors|bin)")
 _HUGGING_FACE = {"trainer_state.json", "training_args.bin", "random_states_0.pkl"}
+_OF_TRAINING = _HUGGING_FACE | {"optimizer.pt", "optimizer.bin", "scheduler.pt", "scheduler.bin"}
+_MOST_BESIDE = 1000
 
 
 def _is_hugging_face(name: str, names: Set[str]) -> bool:
@@ -160,6 +175,8 @@ def _check_hugging_face(folder: str, names: Set[str]) -> None:
         raise Torn("the weights are missing")
     if "random_states_0.pkl" in names:
         return
+    if not sharded and _is_model_only(folder, names):
+        raise Unclear("it is a model only: nothing to resume from")
     safetensors.read_json(os.path.join(folder, "trainer_state.json"))
     is_trained_on = "scheduler.pt" in names or any(_RNG.fullmatch(name) for name in names)
     if not sharded and "optimizer.pt" not in names:
@@ -169,6 +186,26 @@ def _check_hugging_face(folder: str, names: Set[str]) -> None:
     ranks = sorted(int(match[1]) for match in map(_RNG.fullmatch, names) if match and match[1])
     if ranks != list(range(len(ranks))) or (not ranks and "rng_state.pth" not in names):
         raise Torn("the random state of a rank is missing")
+
+
+def _is_model_only(folder: str, names: Set[str]) -> bool:
+    """As `save_pretrained` leaves it. The Trainer writes the weights first, too: then there is something of a
+    training in what it has written before."""
+    return not _has_training(names) and not any(map(_has_training, _others(folder)))
+
+
+def _has_training(names: Set[str]) -> bool:
+    return bool(names & _OF_TRAINING) or any(_RNG.fullmatch(name) for name in names)
+
+
+def _others(folder: str) -> Iterator[Set[str]]:
+    """What is in those beside it whose names differ in numbers."""
+    above, name = os.path.split(folder)
+    family = re.sub(r"\d+", "#", name)
+    with os.scandir(above or ".") as entries:
+        for entry in islice(entries, _MOST_BESIDE):
+            if re.sub(r"\d+", "#", entry.name) == family and entry.is_dir(follow_symlinks=False):
+                yield set(os.listdir(entry.path))
 
 
 def check_index(folder: str, index: str) -> None:

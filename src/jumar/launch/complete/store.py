@@ -8,13 +8,20 @@ import os
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import copies
+from . import copies, search
 from .copies import Dated
 from .verdict import is_number
 
 _ABOUT = ".set.json"
 _MOST_OF_ABOUT = 1 << 20
 _REPLACED = "replaced"
+
+
+class Single(NamedTuple):
+    """A version of a file that stands for itself."""
+
+    name: str
+    path: str
 
 
 class SetVersion(NamedTuple):
@@ -31,6 +38,20 @@ class SetVersion(NamedTuple):
     """Whether some were saved again and again since, and others not: they are no parts of one save."""
     worlds: Tuple[int, ...] = ()
     """How many ranks there may have been."""
+    dates: Tuple[Dated, ...] = ()
+    """Of its files. One that is but another name of the job's file is lost when the job writes into that."""
+
+    @property
+    def family(self) -> str:
+        """What it has in common with those of other epochs."""
+        return search.family_of(self.key)
+
+    @property
+    def is_as_kept(self) -> bool:
+        """Whether nobody has written into its files since."""
+        return not self.dates or self.dates == tuple(
+            copies.dated(os.path.join(self.folder, name)) for name in self.names
+        )
 
 
 class Store:
@@ -38,28 +59,46 @@ class Store:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self._singles: Optional[Dict[str, List[Single]]] = None
+        """Looked for once: there may be thousands."""
 
     def next_folder(self) -> str:
         """For the next version."""
         return os.path.join(self.root, str(max(self._numbers(), default=0) + 1))
 
-    def singles(self) -> Dict[str, List[str]]:
-        """Of files that stand for themselves, by their names, the oldest first."""
-        kept: Dict[str, List[str]] = {}
-        for number in self._numbers():
-            top = os.path.join(self.root, str(number))
-            if not os.path.lexists(os.path.join(top, _ABOUT)):
-                for name in _names(top):
-                    kept.setdefault(name, []).append(os.path.join(top, name))
-        return kept
+    def singles(self) -> Dict[str, List[Single]]:
+        """Of files that stand for themselves, the oldest first. Those whose names differ in numbers are versions of
+        each other: a script may keep the last epoch's alone."""
+        if self._singles is None:
+            self._singles = {}
+            for number in self._numbers():
+                top = os.path.join(self.root, str(number))
+                if not os.path.lexists(os.path.join(top, _ABOUT)):
+                    for name in _names(top):
+                        self.add_single(Single(name, os.path.join(top, name)))
+        return self._singles
+
+    def add_single(self, one: Single) -> None:
+        """It is there from now on."""
+        self.singles().setdefault(search.family_of(one.name), []).append(one)
+
+    def remove_single(self, one: Single) -> None:
+        """It is not needed any more."""
+        copies.remove(one.path, self.root)
+        family = search.family_of(one.name)
+        left = [other for other in self.singles().get(family, ()) if other != one]
+        if left:
+            self.singles()[family] = left
+        else:
+            self.singles().pop(family, None)
 
     def sets(self) -> Dict[str, List[SetVersion]]:
-        """By their keys, the oldest first."""
+        """By their families, the oldest first."""
         kept: Dict[str, List[SetVersion]] = {}
         for number in self._numbers():
             version = _read(os.path.join(self.root, str(number)))
             if version is not None:
-                kept.setdefault(version.key, []).append(version)
+                kept.setdefault(version.family, []).append(version)
         return kept
 
     def begin(self) -> str:
@@ -71,8 +110,10 @@ class Store:
 
     def commit(self, folder: str, version: SetVersion) -> SetVersion:
         """From now on it is a version."""
-        version = version._replace(folder=self.next_folder())
+        dates = (copies.dated(os.path.join(folder, name)) for name in version.names)
+        version = version._replace(dates=tuple(one for one in dates if one is not None))
         _write(folder, version)
+        version = version._replace(folder=self.next_folder())
         os.rename(folder, version.folder)
         return version
 
@@ -106,28 +147,23 @@ class Store:
 
     def remove_set(self, folder: str) -> None:
         """A version, or what was to become one; what is left of it then counts for nothing."""
-        import shutil
-
         aside = os.path.join(self.root, f".old.{os.urandom(4).hex()}")
         try:
             os.rename(folder, aside)
         except FileNotFoundError:
             return
-        shutil.rmtree(aside, ignore_errors=True)
+        copies.remove_tree(aside)
 
     def remove_leftovers(self) -> None:
         """Of versions that were being made or removed when the one who did it was killed."""
-        import shutil
-
         for name in copies.listed(self.root):
             if name.startswith("."):
-                shutil.rmtree(os.path.join(self.root, name), ignore_errors=True)
+                copies.remove_tree(os.path.join(self.root, name))
         for path in list(copies.files(self.root)):
             if os.path.basename(path).startswith(".") and not self._is_about(path):
                 copies.remove(path, self.root)
-        for folder, _, _ in os.walk(self.root, topdown=False):
-            if folder != self.root:
-                copies.remove_empty(folder)
+        for folder in reversed(copies.folders(self.root)):
+            copies.remove_empty(folder)
 
     def _is_about(self, path: str) -> bool:
         folder, name = os.path.split(path)
@@ -157,12 +193,13 @@ def _read(folder: str) -> Optional[SetVersion]:
         key, count, pause_s = str(about["key"]), int(about["files"]), float(about["pause_s"])
         seen = tuple((int(size), int(at_ns)) for size, at_ns in about.get("seen", ()))
         worlds = tuple(int(count) for count in about.get("worlds", ()))
+        dates = tuple((int(size), int(at_ns)) for size, at_ns in about.get("dates", ()))
         is_loose = bool(about.get("is_loose"))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    if len(names) != count or len(seen) not in (0, count):
+    if len(names) != count or not {len(seen), len(dates)} <= {0, count}:
         return None
-    return SetVersion(folder, key, names, pause_s, seen, is_loose, worlds)
+    return SetVersion(folder, key, names, pause_s, seen, is_loose, worlds, dates)
 
 
 def _write(folder: str, version: SetVersion) -> None:
@@ -173,6 +210,7 @@ def _write(folder: str, version: SetVersion) -> None:
         "seen": version.seen,
         "is_loose": version.is_loose,
         "worlds": version.worlds,
+        "dates": version.dates,
     }
     aside = os.path.join(folder, f"{_ABOUT}.{os.urandom(4).hex()}")
     try:

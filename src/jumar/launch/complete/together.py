@@ -26,10 +26,9 @@ class Together:
         source: str,
         store: Store,
         patience: Patience,
-        since: float = 0.0,
         worlds: FrozenSet[int] = frozenset(),
     ) -> None:
-        self._source, self._since, self._worlds = source, since, tuple(sorted(worlds))
+        self._source, self._worlds = source, tuple(sorted(worlds))
         self._store, self._patience = store, patience
         self._saves: Dict[Tuple[str, ...], Saves] = {}
         self._kept: Optional[Dict[str, List[SetVersion]]] = None
@@ -39,17 +38,33 @@ class Together:
     def look(self, one: RankSet, still_s: float) -> List[str]:
         """The paths of a new version, if the set was saved and is not yet kept."""
         states = self._states(one.names)
-        if states is None or any(state.changed_ns / 1e9 < self._since for state in states):
+        if states is None:
+            return []
+        # Of all, not until one is: each has to be seen to know when it changes.
+        if any(list(map(self._patience.is_old, one.names, states))):
             return []
         watched = self._saves_of(one)
+        if states != watched.now:
+            self._drop_overwritten(one.key)
         watched.look(states, time.monotonic())
         last = self._last(one.key)
         if last is not None and last.names == one.names:
             self._learn(watched, last)
             last = self._last(one.key)
-        if watched.is_judged:
-            pass
-        elif not watched.has_rested:
+        made = [] if watched.is_judged else self._judged(one, watched, states, last, still_s)
+        self.is_unsettled = self.is_unsettled or watched.rest_s < _SOON_S
+        return made
+
+    def _judged(
+        self,
+        one: RankSet,
+        watched: Saves,
+        states: States,
+        last: Optional[SetVersion],
+        still_s: float,
+    ) -> List[str]:
+        """The paths of a new version, if what is there is of one save; more looks may be needed to know."""
+        if not watched.has_rested:
             if (watched.is_first or watched.rest_s >= _SOON_S) and self._are_still(
                 one, states, STILL_S
             ):
@@ -58,11 +73,10 @@ class Together:
             self.is_unsettled = True
         elif self._is_to_be_kept(one, watched, last):
             watched.count()
-            if self._patience.is_due(one.key, still_s):
+            if self._patience.is_due(search.family_of(one.key), still_s):
                 return self._keep(one, watched, states, last)
             if last is not None and last.names == one.names:
                 self._note(last._replace(seen=_seen(states)))
-        self.is_unsettled = self.is_unsettled or watched.rest_s < _SOON_S
         return []
 
     def _states(self, names: Sequence[str]) -> Optional[States]:
@@ -76,16 +90,29 @@ class Together:
 
     def _saves_of(self, one: RankSet) -> Saves:
         if one.names not in self._saves:
+            # Those of other epochs are over.
+            for names in [names for names in self._saves if _is_of_one(names, one.names)]:
+                del self._saves[names]
             last = self._last(one.key)
             is_known = last is not None and last.names == one.names
             self._saves[one.names] = Saves(last.pause_s if last and is_known else None)
         return self._saves[one.names]
 
     def _last(self, key: str) -> Optional[SetVersion]:
+        versions = [version for version in self._versions(key) if version.key == key]
+        return versions[-1] if versions else None
+
+    def _versions(self, key: str) -> List[SetVersion]:
+        """Those of all epochs."""
         if self._kept is None:
             self._kept = self._store.sets()
-        versions = self._kept.get(key)
-        return versions[-1] if versions else None
+        return self._kept.get(search.family_of(key), [])
+
+    def _drop_overwritten(self, key: str) -> None:
+        """Versions that were but second names of files into which the script then wrote."""
+        for version in [one for one in self._versions(key) if not one.is_as_kept]:
+            self._versions(key).remove(version)
+            self._store.remove_set(version.folder)
 
     def _learn(self, watched: Saves, last: SetVersion) -> None:
         """What nobody knew when it was kept: how long the first save lasts, that pauses are shorter by now, or that
@@ -100,9 +127,11 @@ class Together:
 
     def _note(self, last: SetVersion) -> SetVersion:
         """Of the last version, which is a known one."""
-        if self._kept is not None and self._kept[last.key][-1] != last:
-            self._kept[last.key][-1] = last
-            self._store.note(last)
+        versions = self._versions(last.key)
+        for place, known in enumerate(versions):
+            if known.folder == last.folder and known != last:
+                versions[place] = last
+                self._store.note(last)
         return last
 
     def _are_still(self, one: RankSet, states: States, still_s: float) -> bool:
@@ -140,19 +169,19 @@ class Together:
         try:
             version = self._taken_over(one, watched, states, last)
         finally:
-            self._patience.took(one.key, began)
+            self._patience.took(search.family_of(one.key), began)
         watched.judge(is_one=True)
         if version is None:
             return []
         kept = self._kept = self._store.sets()
-        for old in kept[one.key][:-_KEPT]:
+        for old in kept[version.family][:-_KEPT]:
             self._store.remove_set(old.folder)
             self._parts.pop(old.folder, None)
-        kept[one.key] = kept[one.key][-_KEPT:]
-        singles = self._store.singles()
-        for path in (path for name in one.names for path in singles.get(name, ())):
+        kept[version.family] = kept[version.family][-_KEPT:]
+        singles = self._store.singles().get(search.family_of(one.names[0]), ())
+        for single in [single for single in singles if single.name in one.names]:
             # Of the time when no other rank had saved: it fits no other's file.
-            copies.remove(path, self._store.root)
+            self._store.remove_single(single)
         return [os.path.join(version.folder, name) for name in version.names]
 
     def _taken_over(
@@ -197,6 +226,10 @@ class Together:
         """Forget what was seen: files are put back."""
         self._saves.clear()
         self._kept = None
+
+
+def _is_of_one(names: Sequence[str], others: Sequence[str]) -> bool:
+    return search.family_of(names[0]) == search.family_of(others[0])
 
 
 def _seen(states: States) -> Tuple[Dated, ...]:

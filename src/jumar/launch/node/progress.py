@@ -149,7 +149,9 @@ def _places(directory: JobDir, folder: str) -> List[Place]:
 
 
 def _store(directory: JobDir, path: str) -> str:
-    return directory.path("versions", path.strip("/").replace("/", "-")[-200:])
+    name = os.fsencode(path.strip("/").replace("/", "-"))
+    # Limited in bytes, of which a character may take four.
+    return directory.path("versions", os.fsdecode(name[-200:]))
 
 
 def _first_began(directory: JobDir) -> float:
@@ -179,11 +181,14 @@ def _put_back(place: Place, until: float) -> List[str]:
         for name in back.names
         if back.is_all
     }
-    return told + [
+    told += [
         f"a checkpoint was torn or missing; its last complete version is back: {path}"
         for path in paths
         if path not in together
     ]
+    if versions.aside is not None:
+        told.append(f"what was replaced is kept: {versions.aside}")
+    return told
 
 
 def _words(torn: SetAside) -> str:

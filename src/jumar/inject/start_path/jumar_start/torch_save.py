@@ -19,9 +19,9 @@ def install(serialization: Any) -> None:
         target = _plain_target(f)
         if target is None:
             return save(obj, f, *args, **options)
-        aside = os.path.join(
-            os.path.dirname(target), f".{os.path.basename(target)[:200]}.{os.urandom(4).hex()}"
-        )
+        # A name is limited in bytes, of which a character may take four.
+        name = os.fsdecode(os.fsencode(os.path.basename(target))[:200])
+        aside = os.path.join(os.path.dirname(target), f".{name}.{os.urandom(4).hex()}")
         try:
             save(obj, aside, *args, **options)
             _as_before(target, aside)
