@@ -20,7 +20,7 @@ from jumar.why.apart import judge_apart
 from jumar.why.gather import from_path
 from jumar.why.judging import judge
 from jumar.why.knowledge import forms, kinds, rows
-from jumar.why.particulars import around, below, fits_all, particulars
+from jumar.why.particulars import below, fits_all, particulars
 from jumar.why.settling import settled
 
 _STACK = 'Traceback (most recent call last):\n  File "/u/train.py", line 3, in f\n    g()\n'
@@ -33,7 +33,7 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
     for table in (kinds(), forms()):
         yield from ((cause.name, pattern) for cause, pattern in table)
     yield from ((one.name, one.pattern) for one in statements.statements())
-    further = [one for found in (*below().values(), *around().values()) for one in found]
+    further = [one for found in below().values() for one in found]
     for one in (*particulars(), *fits_all(), *further):
         yield one.name, one.message.compiled
         if one.where is not None:

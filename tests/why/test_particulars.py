@@ -8,7 +8,7 @@ from tests.why.logs import verdict_of as _of
 
 from jumar.why.knowledge import LANGUAGES, causes, texts
 from jumar.why.measures import COUNTED
-from jumar.why.particulars import around, below, fits_all, particulars, read, words
+from jumar.why.particulars import below, fits_all, particulars, read, words
 from jumar.why.settling import settled
 from jumar.why.statements import statements
 from jumar.why.symbols import cut
@@ -37,7 +37,7 @@ def test_each_form_is_told_with_its_names(name: str, source: str, message: str) 
 
 
 def test_the_table_and_its_words_are_whole() -> None:
-    further = [one for forms in (*below().values(), *around().values()) for one in forms]
+    further = [one for forms in below().values() for one in forms]
     narrow = [one for forms in settled().values() for one in forms]
     named = {one.name for one in (*particulars(), *statements(), *fits_all(), *further, *narrow)}
     # What stands beside a message tells these, not its form.
@@ -63,7 +63,7 @@ def test_the_table_and_its_words_are_whole() -> None:
         told = "".join(words("en")[one.name].values())
         assert {name[1:-1] for name in _NAME.findall(told)} <= found
     # What announces others is a form or a cause.
-    assert {*below(), *around()} <= {one.name for one in particulars()} | {*causes()}
+    assert {*below()} <= {one.name for one in particulars()} | {*causes()}
     for one in (*particulars(), *fits_all(), *further):
         found = set(one.message.compiled.groupindex) | set(one.values) | {"error", *COUNTED}
         found |= set(re.compile(one.where).groupindex) if one.where else set()

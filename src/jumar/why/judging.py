@@ -28,13 +28,12 @@ from jumar.why.knowledge import (
 )
 from jumar.why.line import last_resort, only_announces, read_closer
 from jumar.why.naming import (
-    name_by_what_is_around,
     name_by_what_is_below,
     name_what_it_is_about,
 )
 from jumar.why.reading import Line, lines_of
 from jumar.why.reports import name_by_report
-from jumar.why.settling import is_open, settle
+from jumar.why.settling import settle
 from jumar.why.shell import EFFECT, ran_without
 from jumar.why.signs import (
     Logs,
@@ -45,7 +44,6 @@ from jumar.why.signs import (
     far_lines,
     opened,
     read_log,
-    widely,
     year_of,
 )
 from jumar.why.silent import end_of, silent_end
@@ -106,9 +104,7 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
     name_by_report(chosen)
-    if is_open(chosen.event):
-        settle(chosen.event, widely(chosen))
-    name_by_what_is_around(chosen.event, partial(far_around, chosen))
+    settle(chosen.event, partial(far_around, chosen))
     name_how_it_filled(chosen.event, partial(far_lines, chosen))
     others = [sign for sign in read.signs if sign is not chosen]
     name_by_another_rank(chosen, others)

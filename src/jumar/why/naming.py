@@ -3,12 +3,11 @@
 It is looked for in the chosen one only: to read all lines so closely would take too long."""
 
 import re
-from collections.abc import Callable
 
 from jumar.why.event import Event
 from jumar.why.knowledge import API_GONE, API_NEW, ERROR_LINE, LIBRARY_ERROR, PYTHON_ERROR, Level
-from jumar.why.particulars import Read, around, read, read_around, read_below
-from jumar.why.reasons import advised_by, is_reason, reason_of, speaker_of
+from jumar.why.particulars import Read, read, read_below
+from jumar.why.reasons import advised_by, reason_of, speaker_of
 
 # What a line's class tells so little of that its grammar tells more.
 _READ_BY_GRAMMAR = frozenset(
@@ -40,8 +39,6 @@ _VAGUE = ("no-match", "absent", "kernel-fs", "waited", "exists", "needs", "may-n
 _OF_CHILDREN = ("waited", "no-match", "kernel-fs", "cancelled", "reset", "status-404", "memory")
 # What a sentence states that says only that something failed.
 _FAILED_STEPS = ("step-failed", "step-failed-for")
-# A C++ exception that nobody caught.
-_CPP_SAID = "abort-said"
 # What ranks say of each other, and programs of any connection.
 _RANKS_SAY = frozenset(("network-connect", "peer-lost"))
 _OF_RANKS = re.compile(
@@ -70,20 +67,6 @@ def name_what_it_is_about(event: Event) -> None:
 def name_by_what_is_below(event: Event, text: str) -> None:
     """Of a line that only announces what follows, what that says."""
     form = read_below(event.particular or event.cause.name, text)
-    if form is not None:
-        event.cause, event.particular = form.cause, form.name
-        event.is_stated = event.is_literal = False
-        event.values = {**event.values, **form.values}
-
-
-def name_by_what_is_around(event: Event, text: Callable[[], str]) -> None:
-    """Of a line that leaves open which of several things is wrong, the one that the lines around it tell."""
-    known = event.particular or ""
-    heading = event.cause.name if not known or is_reason(known) else known
-    form = read_around(heading, text()) if heading in around() else None
-    if form is not None and form.name == _CPP_SAID:
-        # Why is said in words that anybody uses.
-        form = _without(_VAGUE, reason_of(form.values["said"])) or form
     if form is not None:
         event.cause, event.particular = form.cause, form.name
         event.is_stated = event.is_literal = False

@@ -26,9 +26,8 @@ _ABSENT = re.compile(r"^>! (?P<none>.+)$", re.MULTILINE)
 # What a message says is quoted further than a name: its end tells what has to be.
 _LONGEST, _LONGEST_SAID = 120, 240
 _ANY = "*"
-# Before the form whose lines below are read for this one, and before that whose lines around are.
-_BELOW, _AROUND = "<", "~"
-OTHERS_LINES = (_BELOW, _AROUND)
+# Before the form whose lines below are read for this one.
+_BELOW = "<"
 # A program wraps its sentences as wide as the terminal is.
 _WRAPPED = re.compile(r"\s+")
 # What a line of a program does not explain away: it is told together with these.
@@ -111,12 +110,6 @@ def read_below(heading: str, text: str) -> Read | None:
     return _read(forms, "", _WRAPPED.sub(" ", text), NOWHERE) if forms else None
 
 
-def read_around(heading: str, text: str) -> Read | None:
-    """What the lines around one decide that leaves open what is meant, by the name of its form or cause."""
-    forms = around().get(heading, ())
-    return _read(forms, "", text, NOWHERE) if forms else None
-
-
 def _stated(cause: str, states: str) -> Read | None:
     found = stated(cause, states)
     if found is None:
@@ -188,7 +181,7 @@ def particulars() -> tuple[Particular, ...]:
     programs = (
         _particular(name, cause, _over(cause), pattern, _NONE, _NONE)
         for name, cause, pattern, *words in rows("jumar.why", "programs.tsv")
-        if not words[0].startswith(OTHERS_LINES)
+        if not words[0].startswith(_BELOW)
     )
     return (*programs, *(_particular(*row) for row in rows("jumar.why", "particulars.tsv")))
 
@@ -196,21 +189,11 @@ def particulars() -> tuple[Particular, ...]:
 @cache
 def below() -> Mapping[str, Sequence[Particular]]:
     """By the form or cause of a line that only announces others, the forms of those."""
-    return _headed(_BELOW)
-
-
-@cache
-def around() -> Mapping[str, Sequence[Particular]]:
-    """By the form or cause of a line that leaves open what is meant, the forms of what stands around it."""
-    return _headed(_AROUND)
-
-
-def _headed(mark: str) -> Mapping[str, Sequence[Particular]]:
     found: dict[str, list[Particular]] = {}
     for name, cause, pattern, *words in rows("jumar.why", "programs.tsv"):
-        if words[0].startswith(mark):
+        if words[0].startswith(_BELOW):
             one = _particular(name, cause, _ANY, pattern, _NONE, _NONE)
-            found.setdefault(words[0].removeprefix(mark), []).append(one)
+            found.setdefault(words[0].removeprefix(_BELOW), []).append(one)
     return found
 
 

@@ -4,17 +4,24 @@ A row of `settled.tsv` is a narrower form: what has to stand in the log near the
 (`facts`) have to be known there."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from jumar.why import measures
 from jumar.why.event import Event
 from jumar.why.facts import belonging, facts_of
 from jumar.why.knowledge import Cause, causes, rows
 from jumar.why.particulars import words
+from jumar.why.reasons import is_reason, reason_of
+from jumar.why.symbols import cut
 
 _NAME = re.compile(r"\{(\w+)\}")
 _ANY = "-"
+_LONGEST = 240
+# A C++ exception that nobody caught, and reasons that say less than it.
+_CPP_SAID = "abort-said"
+_VAGUE = frozenset(("no-match", "absent", "kernel-fs", "waited", "exists", "needs", "may-not"))
 # What is said in place of the general remedy needs none of these.
 _GENERAL = frozenset(("advice", "inside", "between", "install", "perhaps", "names"))
 
@@ -29,41 +36,58 @@ class Settled:
     """What has to stand near the fault."""
 
 
-def is_open(event: Event) -> bool:
-    """Whether what stands near a fault may say more of it."""
-    return _topic(event) in settled()
-
-
-def settle(event: Event, text: str) -> None:
-    """The first narrower form that a log decides for; `text` is what stands near the fault, with its own line."""
+def settle(event: Event, near: Callable[[], str]) -> None:
+    """The first narrower form that a log decides for; `near` is what stands around the fault, with its own line."""
+    forms = [one for topic in _topics(event) for one in settled().get(topic, ())]
+    if not forms:
+        return
+    text = near()
     facts = facts_of(text, event.values)
-    for one in settled()[_topic(event)]:
+    for one in forms:
         found = None if one.pattern is None else one.pattern.search(text)
         if one.pattern is not None and found is None:
             continue
         named = {} if found is None else found.groupdict("")
         given = {key: _flat(value) for key, value in named.items() if value}
+        if not measures.fits(one.name, given):
+            continue
+        given |= measures.told(one.name, given)
         values = {**facts, **belonging("xformers", _version(given)), **event.values, **given}
         if needed(one.name) <= values.keys():
-            event.cause, event.particular, event.values = one.cause, one.name, values
-            event.also = tuple(also for also in event.also if also not in _GENERAL)
-            event.is_stated = event.is_literal = event.is_general = False
-            event.is_settled = True
+            _tell(event, one, values)
             return
+
+
+def _tell(event: Event, one: Settled, values: Mapping[str, str]) -> None:
+    # Why a program ended is said in words that anybody uses.
+    reason = reason_of(values["said"]) if one.name == _CPP_SAID else None
+    if reason is not None and reason.name not in _VAGUE:
+        event.cause, event.particular = reason.cause, reason.name
+        event.values = {**event.values, **reason.values}
+    else:
+        event.cause, event.particular, event.values = one.cause, one.name, {**values}
+    event.also = tuple(also for also in event.also if also not in _GENERAL)
+    event.is_stated = event.is_literal = event.is_general = False
+    event.is_settled = True
 
 
 def _flat(value: str) -> str:
     """What goes over several lines, in one."""
-    return " ".join(value.split())
+    return cut(" ".join(value.split()), _LONGEST)
 
 
 def _version(given: Mapping[str, str]) -> str:
     return given.get("have", "").partition("+")[0]
 
 
-def _topic(event: Event) -> str:
+def _topics(event: Event) -> list[str]:
+    """The form that is told, or the cause; both where the form is only why, in words that anybody uses."""
+    form = event.particular
+    if form is None:
+        return [event.cause.name]
     # What is told by a line's grammar has a name of two words.
-    return (event.particular or event.cause.name).replace(" ", ":")
+    topic = form.replace(" ", ":")
+    return [topic, event.cause.name] if is_reason(form) else [topic]
 
 
 @cache

@@ -18,8 +18,9 @@ _SURVIVED = 64 * 1024
 """Bytes of a log without a fault after one: whoever wrote them went on."""
 _BEFORE, _AFTER = 6 * 1024, 6 * 1024
 """How much is read around the line that was chosen for what else is said there."""
-_FAR, _FAR_BEFORE = 32 * 1024, 48 * 1024
-"""And for what decides between the things that it may mean: beyond a deep stack, all threads of a dump."""
+_FAR_BEFORE, _FAR_AFTER = 48 * 1024, 32 * 1024
+"""And for what decides between the things that it may mean: beyond a deep stack, all threads of a dump, what was
+installed at the start of a build."""
 _LONG_BEFORE = 1 << 20
 """How much is searched above it for when something began."""
 
@@ -145,13 +146,6 @@ def _read(sign: Sign, start: int, length: int) -> list[Line]:
     return lines_of(start, text, year)
 
 
-def widely(sign: Sign) -> str:
-    """The lines far around a sign: a build's output is long, and what is installed is said at its start."""
-    start = max(sign.event.line.offset - _FAR_BEFORE, 0)
-    length = sign.event.line.offset - start + _AFTER
-    return "\n".join(line.text for line in _read(sign, start, length))
-
-
 def around(sign: Sign) -> str:
     """The lines around a sign, without what stands before each."""
     start = max(sign.event.line.offset - _BEFORE, 0)
@@ -166,5 +160,5 @@ def far_around(sign: Sign) -> str:
 
 def far_lines(sign: Sign) -> list[Line]:
     """The same, each with what is known of it."""
-    start = max(sign.event.line.offset - _FAR, 0)
-    return _read(sign, start, sign.event.line.offset - start + _FAR)
+    start = max(sign.event.line.offset - _FAR_BEFORE, 0)
+    return _read(sign, start, sign.event.line.offset - start + _FAR_AFTER)
