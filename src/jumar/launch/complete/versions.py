@@ -298,7 +298,9 @@ class VersionKeeper:
         # Late: none is made before the ranks of a first attempt have started.
         import threading
 
-        self._versions = [Versions(place) for place in places]
+        self._places = places
+        self._versions: Dict[Place, Versions] = {}
+        """Of those places in which there was a file: most jobs save in one at most."""
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="versions", daemon=True)
         self.trouble: Optional[OSError] = None
@@ -322,14 +324,20 @@ class VersionKeeper:
     def _look(self, still_s: float) -> float:
         """Look at all; how long to wait until the next time."""
         began = time.monotonic()
-        for versions in self._versions:
+        for place in self._places:
             try:
-                versions.keep(still_s)
+                self._keep(place, still_s)
             except OSError as error:
                 # No room for a second one: the job goes on without, and whoever closes may tell.
                 self.trouble = error
-        looked_s = time.monotonic() - began - sum(one.kept_s for one in self._versions)
-        is_unsettled = any(one.is_unsettled for one in self._versions)
+        looked_s = time.monotonic() - began - sum(one.kept_s for one in self._versions.values())
+        is_unsettled = any(one.is_unsettled for one in self._versions.values())
         # In a folder with very many files, a look takes long.
         pause_s = _LOOK_SOON_S if is_unsettled else _LOOK_EVERY_S
         return max(pause_s, looked_s / _MOST_OF_TIME_TO_LOOK)
+
+    def _keep(self, place: Place, still_s: float) -> None:
+        if place not in self._versions and any(search.files(place.source)):
+            self._versions[place] = Versions(place)
+        if place in self._versions:
+            self._versions[place].keep(still_s)
