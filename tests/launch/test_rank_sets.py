@@ -122,6 +122,17 @@ def saved_twice(scene: Scene) -> None:
     assert scene.look() == [2, 2]
 
 
+def saved_into_new_files(scene: Scene) -> None:
+    """Three times, as scripts do that remove a file or rename a new one to it."""
+    for number in range(1, 4):
+        for rank in (0, 1):
+            scene.path(rank).unlink(missing_ok=True)
+        # Lest the new ones get the numbers of the old.
+        (scene.saved / f".hold{number}").touch()
+        scene.save(number)
+        scene.look()
+
+
 def test_all_come_back_where_one_is_torn_missing_or_of_another_save(scene: Scene) -> None:
     saved_twice(scene)
     assert scene.back() == []
@@ -239,13 +250,7 @@ def test_files_that_new_ones_are_renamed_to_are_not_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = Scene(tmp_path, monkeypatch)
-    for number in range(1, 4):
-        for rank in (0, 1):
-            scene.path(rank).unlink(missing_ok=True)
-        # Lest the new ones get the numbers of the old.
-        (scene.saved / f".hold{number}").touch()
-        scene.save(number)
-        scene.look()
+    saved_into_new_files(scene)
     newest = max(scene.kept.iterdir(), key=lambda path: int(path.name))
     assert (newest / "rank0.pkl").stat().st_ino == scene.path(0).stat().st_ino
 

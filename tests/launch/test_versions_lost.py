@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.launch.test_rank_sets import Scene
+from tests.launch.test_rank_sets import Scene, saved_into_new_files
 
 from jumar.launch.complete import TORN, Place, Versions, copies, judge, set_aside_torn
 from jumar.launch.jobdir.trouble import trouble_with
@@ -127,13 +127,7 @@ def test_a_set_that_is_other_names_of_the_files_is_no_version_of_two_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = Scene(tmp_path, monkeypatch)
-    for number in range(1, 4):
-        for rank in (0, 1):
-            scene.path(rank).unlink(missing_ok=True)
-        # Lest the new ones get the numbers of the old.
-        (scene.saved / f".hold{number}").touch()
-        scene.save(number)
-        scene.look()
+    saved_into_new_files(scene)
     assert scene.path(0).stat().st_nlink > 1
     # Killed in the first save in place: what was of save 3 is of two by now.
     scene.save(4, 0)
@@ -145,12 +139,7 @@ def test_a_set_that_is_written_in_place_later_is_kept_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = Scene(tmp_path, monkeypatch)
-    for number in range(1, 4):
-        for rank in (0, 1):
-            scene.path(rank).unlink(missing_ok=True)
-        (scene.saved / f".hold{number}").touch()
-        scene.save(number)
-        scene.look()
+    saved_into_new_files(scene)
     assert scene.path(0).stat().st_nlink > 1
     for number in range(4, 7):
         scene.save(number)
