@@ -14,6 +14,8 @@ from jumar.why.symbols import cut
 
 _NOT_A_NUMBER = "not-a-number"
 _DIVERGED, _FROM_THE_START = "diverged", "diverged-at-once"
+# What the log tells of how it began.
+_BEGUN_BY = frozenset(("nan-divided", "nan-deviation"))
 # These speak of the training itself.
 _SAYS_SO = frozenset(("loss-diverged", "loss-scale", "gradient-nan"))
 # What follows from numbers that are none, where the message does not say so itself.
@@ -60,6 +62,8 @@ def diverged(chosen: Sign) -> list[Detail]:
     """What is said of the training that had diverged before; the event is told as that."""
     event = chosen.event
     if event.cause.level is not Level.FAULT and not event.is_unsure:
+        return []
+    if event.particular in _BEGUN_BY:
         return []
     said = f"{event.values.get('error', '')}\n{event.values.get('own', '')}\n{event.line.text}"
     if event.cause.name != _NOT_A_NUMBER and not _FOLLOWS.search(said):

@@ -52,7 +52,7 @@ def settle(event: Event, near: Callable[[], str]) -> None:
         if not measures.fits(one.name, given):
             continue
         given |= measures.told(one.name, given)
-        values = {**facts, **belonging("xformers", _version(given)), **event.values, **given}
+        values = {**facts, **_belonging(given), **event.values, **given}
         if needed(one.name) <= values.keys():
             _tell(event, one, values)
             return
@@ -74,6 +74,15 @@ def _tell(event: Event, one: Settled, values: Mapping[str, str]) -> None:
 def _flat(value: str) -> str:
     """What goes over several lines, in one."""
     return cut(" ".join(value.split()), _LONGEST)
+
+
+def _belonging(given: Mapping[str, str]) -> Mapping[str, str]:
+    """What goes with what a row has found."""
+    return {
+        **belonging("xformers", _version(given)),
+        **belonging("cache", given.get("cache_of", "")),
+        **belonging("class", given.get("parent", "")),
+    }
 
 
 def _version(given: Mapping[str, str]) -> str:
