@@ -192,3 +192,15 @@ def test_on_npus_the_backend_is_hccl() -> None:
     mark = "[ERROR] 2026-03-01-10:02:01 (PID:7, Device:3, RankID:-1) ERR99999 UNKNOWN applicaiton exception\n"
     assert verdict_of(asked + mark).remedy["en"].startswith("On NPUs the backend is hccl")
     assert "the backend is hccl" not in verdict_of(asked).remedy["en"]
+
+
+def test_a_report_in_the_json_of_a_server_is_read_as_its_lines() -> None:
+    text = (
+        'AssertionError: {"message":"NPU function error: call aclnnInplaceCopy failed, error code is 161002\\n'
+        "[ERROR] 2026-03-01-09:41:06 (PID:9, Device:0, RankID:-1) ERR00100 PTA call acl api failed.\\n"
+        "[PID: 9] 2026-03-01-09:41:06.204.551 AclNN_Parameter_Error(EZ1001): The self tensor cannot be larger"
+        ' than 8 dimensions.\\n","code":500}'
+    )
+    report = report_in(lines_of(0, text.encode(), 2026))
+    assert report is not None
+    assert report.said == "The self tensor cannot be larger than 8 dimensions"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.why.logs import verdict_of
 
 from jumar.errors import BadInput
 from jumar.spec.verdicts import Verdict
@@ -493,3 +494,10 @@ def test_values_before_a_loss_that_is_no_number_are_told(tmp_path: Path) -> None
     verdict = why(tmp_path, rank0=steps + stack)
     assert "3.0, 2.0, 1.5" in verdict.what["en"]
     assert "was 1e-3 there" not in verdict.remedy["en"]
+
+
+def test_what_a_training_measures_is_no_fault() -> None:
+    verdict = verdict_of(
+        "Max error: 2.000000\nepoch 3 test error: 3\nrelative error: 1.2e-05\nerror: 0.31%\n"
+    )
+    assert verdict.kind == "nothing"

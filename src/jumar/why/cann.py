@@ -93,8 +93,8 @@ def before_report(lines: Sequence[Line]) -> Iterator[str]:
 def report_in(lines: Iterable[Line]) -> Report | None:
     """The report in these lines, which begin with those that it explains."""
     kept: list[str] = []
-    for line in lines:
-        text = line.text.strip()
+    # What a server sends as JSON has its lines in one.
+    for text in (part.strip() for line in lines for part in line.text.split("\\n")):
         if (kept and _ENDS.search(text)) or len(kept) == _MOST_LINES:
             break
         if not _NO_ERROR.match(text):

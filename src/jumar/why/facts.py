@@ -42,6 +42,11 @@ _SATISFIED = re.compile(
     re.MULTILINE,
 )
 _UNITS = re.compile(r"[-_.]+")
+# NCCL has set up a communicator.
+_MADE = re.compile(r"^\S{1,80}?:(\d{1,8}):\d{1,8} \[\d{1,3}\] NCCL INFO .{0,200}Init COMPLETE")
+_OF_NCCL = re.compile(r"NCCL (?:INFO|WARN)")
+_PROGRESS = re.compile(r"(?i)\bloss\b|\bstep\b|\biter|\bepoch|\d/\d")
+_MANY_GROUPS = 2
 
 
 def facts_of(text: str, said: Mapping[str, str]) -> dict[str, str]:
@@ -70,6 +75,7 @@ def _derived(
     yield from _pinned(text)
     yield from _elsewhere(known.get("module", ""), text)
     yield from _toolkit(found, known)
+    yield from _groups(text)
     if known.get("one", "").isdigit() and known.get("other", "").isdigit():
         yield ("older" if int(known["one"]) > int(known["other"]) else "newer"), "numpy"
 
@@ -217,6 +223,24 @@ def _elsewhere(module: str, text: str) -> Iterator[tuple[str, str]]:
         if _plain(found["name"]) == _plain(module):
             yield "elsewhere", found["where"]
             return
+
+
+def _groups(text: str) -> Iterator[tuple[str, str]]:
+    """How often NCCL has set up a communicator in a process that had gone on with its steps since the last one."""
+    made: dict[str, int] = {}
+    idle: set[str] = set()
+    has_begun = False
+    for line in text.splitlines() if "Init COMPLETE" in text else ():
+        found = _MADE.match(line)
+        if found is not None:
+            made[found[1]] = made.get(found[1], 0) + (has_begun and found[1] not in idle)
+            idle.add(found[1])
+        elif _PROGRESS.search(line) is not None and _OF_NCCL.search(line) is None:
+            has_begun = True
+            idle.clear()
+    most = max(made.values(), default=0)
+    if most >= _MANY_GROUPS:
+        yield "groups", str(most)
 
 
 def _differ(one: re.Match[str], other: re.Match[str]) -> bool:

@@ -37,7 +37,8 @@ _INFORMATION = re.compile(
 # Warnings that say what is wrong, where nothing else does: why there is no card, that what was saved is broken.
 _TELLING = re.compile(r"CUDA initialization: |Failed to clone\(\) tensor")
 _ERROR_LINE = re.compile(
-    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:| -)"
+    # A number behind it is a measure: `Max error: 2.000000`, `test error: 0.31%`.
+    r"(?:^|[\s\[(])(?:error|Error|ERROR|fatal|FATAL)(?:\]| {0,3}:(?! {0,8}[-+]?(?:\d+\.\d|\.\d|\d+(?:[eE]-?\d|%)|0\s*$|nan\b|NaN\b))| -)"
     # As loggers write it: `16:35:37-591289 ERROR    No images`, `… | ERROR    | module`.
     r"|^.{0,24}\d\d:\d\d[\d:.,-]{0,12}\s+(?:\| )?ERROR\s"
     # Below a line with the time, which rich writes once a second only: `           ERROR    No images`.
@@ -45,6 +46,10 @@ _ERROR_LINE = re.compile(
     # A check of C++ without a colon: `Error invalid argument at line 7 in file x.cu`.
     r"|^(?:Error|ERROR|Fatal|FATAL) [a-z]{2,}\s[a-z]"
     r"|\blevel=(?:error|fatal)\b|\b(?:[Ff]ailed|[Ff]ailure) ?:|\b(?:[Ff]ailed|[Uu]nable) to [a-z]|\b(?:[Cc]ould not|[Cc]annot|[Cc]an't) (?:open|load|find|connect|start|create|read|write|run|register)\b|\bnot found\b"
+)
+# What a training measures, by its name.
+_MEASURE = re.compile(
+    r"(?i)\b(?:train(?:ing)?|test|val|valid(?:ation)?|eval|dev|mean|max|min|avg|average|relative|absolute|squared|reconstruction|classification|word|character) error {0,3}[:=] {0,8}[-+]?\d"
 )
 # The message of a C++ exception that nobody caught, and of a check that ended the process.
 _WHAT = re.compile(r".{0,120}?\bwhat\(\): |F\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w.]+:\d+\] ")
@@ -171,7 +176,7 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
         kind = causes()[LIBRARY_ERROR]
     if kind.name != LIBRARY_ERROR or is_check:
         return Event(kind, line, began([line]), said, 0, end, is_general=True)
-    if _ERROR_LINE.search(text):
+    if _ERROR_LINE.search(text) and not _MEASURE.search(text):
         below = [other.text.strip() for other in lines[index + 1 : index + _CAUSES_BELOW]]
         if not (below and below[0].startswith(_CAUSED_BY)):
             below = below[:1] if text.rstrip().endswith(_GOES_ON) else []

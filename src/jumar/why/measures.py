@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 
 from jumar.why import sizes
+from jumar.why.advice import DISTRIBUTIONS
 
 _SIZE = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>bytes|[KMGT]i?B)")
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -29,6 +30,7 @@ _PLAIN_UNITS = {
 _MORE_CAME = "store-barrier-more"
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _VIEW = "view-one"
+_OF_CANN = "tbe-module"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
 
@@ -68,6 +70,9 @@ def told(form: str, values: Mapping[str, str]) -> dict[str, str]:
         return {name: _size(float(values[name]) * _UNITS[unit]) for name in names}
     if form == _VIEW:
         return sizes.fitting(values)
+    if form == _OF_CANN:
+        top = values["module"].partition(".")[0]
+        return {"install": DISTRIBUTIONS.get(top, top)}
     if form != _LISTED:
         return {}
     others = _others(values)

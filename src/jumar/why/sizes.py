@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 
 _MOST_SPLIT = 64
+_MUCH = 100.0
 
 
 def is_split(values: Mapping[str, str]) -> bool:
@@ -31,11 +32,18 @@ def has_fitting(values: Mapping[str, str]) -> bool:
     return _fitting(values) is not None
 
 
+def is_much_memory(values: Mapping[str, str]) -> bool:
+    """Whether a host's memory, in GB, is of a size that fills hosts, and did not shrink."""
+    first, last = float(values["first"]), float(values["last"])
+    return last >= max(first, _MUCH)
+
+
 CHECKS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "tensor-split": is_split,
     "einops-token": is_with_token,
     "position-grid": are_grids,
     "view-one": has_fitting,
+    "ray-memory-grew": is_much_memory,
 }
 """By the form that says so."""
 
