@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,11 @@ with open(path, "wb") as file:
 
 def _epochs(versions: Path) -> list[int]:
     found: list[int] = []
-    for path in versions.rglob("state.pkl"):
-        try:
-            found.append(pickle.loads(path.read_bytes())["epoch"])
-        except FileNotFoundError:
-            # Removed for a newer one.
-            continue
+    # Files and folders may be removed meanwhile, for newer ones.
+    for folder, _, names in os.walk(versions):
+        if "state.pkl" in names:
+            with suppress(FileNotFoundError):
+                found.append(pickle.loads(Path(folder, "state.pkl").read_bytes())["epoch"])
     return found
 
 
