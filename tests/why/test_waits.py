@@ -74,6 +74,8 @@ INFO = "n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {way}\nn1:7:9 [0] N
 @pytest.mark.parametrize(
     ("logs", "cause", "rank", "said"),
     [
+        ({0: _wait(0, 88, numel=4311252), 1: _wait(1, 88, numel=1)}, "rank-mismatch", 0, "ALLREDUCE (elements: 4311252) on rank 0, ALLREDUCE (elements: 1) on rank 1"),
+        ({0: _wait(0, 88, numel=512), 1: _wait(1, 88, numel=384)}, "rank-mismatch", 0, "with different sizes"),
         # What one rank was doing.
         ({0: MAPPING, 1: _wait(1, 1), 2: _wait(2, 1)}, "peer-busy", 0, "still preparing data while the others (1, 2) waited: “Map"),
         ({0: STEP + "Saving model checkpoint to /o/c-40\n", 1: _wait(1, 88)}, "peer-busy", 0, "still saving"),

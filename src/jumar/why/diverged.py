@@ -15,7 +15,7 @@ from jumar.why.symbols import cut
 _NOT_A_NUMBER = "not-a-number"
 _DIVERGED, _FROM_THE_START = "diverged", "diverged-at-once"
 # What the log tells of how it began.
-_BEGUN_BY = frozenset(("nan-divided", "nan-deviation"))
+_BEGUN_BY = frozenset(("nan-divided", "nan-deviation", "nan-empty"))
 # These speak of the training itself.
 _SAYS_SO = frozenset(("loss-diverged", "loss-scale", "gradient-nan"))
 # What follows from numbers that are none, where the message does not say so itself.

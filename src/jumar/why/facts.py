@@ -109,7 +109,9 @@ def _driver(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         major, minor = divmod(int(version), _FIRST_OF_DRIVER)
         version = f"{major}.{minor // 10}"
         yield "driver_cuda", version
-    yield from belonging("driver", version.partition(".")[0]).items()
+    # As of CUDA 11 a driver runs what was built for any version with the same first number.
+    major = version.partition(".")[0]
+    yield from (belonging("driver", version) or belonging("driver", major)).items()
 
 
 def _torch(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:

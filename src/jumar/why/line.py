@@ -124,7 +124,8 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
     line = lines[index]
     text = line.text
     is_error = _ERROR_WORD.search(text) is not None
-    if _is_no_fault(text) or (_SHOWN.search(text) and not is_error):
+    is_aside = _is_no_fault(text) or _SIDE_NOTE.match(text) is not None
+    if is_aside or (_SHOWN.search(text) and not is_error):
         return None
     here = [one for one in known if has(one.anchor, text)]
     start = max(index - 3, 0)
@@ -167,8 +168,6 @@ def of_line(lines: Sequence[Line], index: int, inside: set[int], known: Known) -
     if form is not None:
         is_script = form.whose == "script" and form.level is Level.FAULT
         return Event(form, line, began([line]), said, len(text), end, is_script, is_line=True)
-    if _SIDE_NOTE.match(text):
-        return None
     kind = kind_by(text.strip(), is_own=False) if _WHAT.match(text) else causes()[LIBRARY_ERROR]
     is_check = _WHAT.match(text) is not None and text.startswith(_CHECK)
     if is_check and kind.name in GENERAL:

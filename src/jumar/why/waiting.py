@@ -4,7 +4,7 @@ Who waits in a collective operation knows nothing of the others. What all say sh
 is behind or came later, what it was doing then, or that nobody was late and the cards do not reach each other."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jumar.why.details import REMEDY, Detail
 from jumar.why.doing import doing
@@ -76,9 +76,19 @@ def _differing(standing: Mapping[int, Standing]) -> Waited | None:
         if len(ops) > 1:
             return _mismatch(_how_ops_differ(ranks), ranks, ops)
         if len(sizes) > 1 and ops.keys() <= _EVEN:
-            is_model = not ops.keys() & _GATHERS and all(_is_large(one) for one in sizes)
-            return _mismatch("ranks-models" if is_model else "ranks-sizes", ranks, sizes)
+            return _mismatch(_how_sizes_differ(ops, sizes), ranks, sizes)
     return None
+
+
+def _how_sizes_differ(ops: Collection[str], sizes: Collection[str]) -> str:
+    """Whether it is one call with another part of the data, one of other models, or no common call at all."""
+    if _GATHERS.isdisjoint(ops):
+        if all(map(_is_large, sizes)):
+            return "ranks-models"
+        if any(map(_is_large, sizes)):
+            # Gradients on the one side; a loss, a flag or a barrier on the other.
+            return "ranks-differ"
+    return "ranks-sizes"
 
 
 def _is_large(numel: str) -> bool:
