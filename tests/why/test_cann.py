@@ -176,7 +176,7 @@ def test_another_rank_on_the_first_card_is_told_first() -> None:
         "RuntimeError: NPU out of memory. Tried to allocate 270.00 MiB (NPU 0; 29.50 GiB total capacity; 3.64 GiB already allocated; "
         "3.64 GiB current active; 21.00 MiB free; 3.65 GiB reserved in total by PyTorch)\n"
     )
-    assert verdict_of(f"[rank3]: {full}").remedy["en"].startswith("This is rank 3, and")
+    assert verdict_of(f"[rank3]: {full}").remedy["en"].startswith("This is rank 3, but")
     assert "This is rank" not in verdict_of(f"[rank0]: {full}").remedy["en"]
 
 

@@ -25,7 +25,7 @@ _SMI_RULES = (
     (
         "version mismatch",
         "the driver was updated and the old one is still loaded: reboot, or with no job running:"
-        " sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia && sudo modprobe nvidia nvidia_uvm",
+        " sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia && sudo modprobe -a nvidia nvidia_uvm",
     ),
     (
         "communicate with the NVIDIA driver",
