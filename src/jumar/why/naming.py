@@ -57,7 +57,7 @@ def name_what_it_is_about(event: Event) -> None:
     if event.is_line:
         form = _by_grammar(event, form)
     elif form is None and event.cause.name in _OF_EXCEPTIONS:
-        form = _without(_VAGUE, reason_of(event.line.text.strip()))
+        form = plain_reason(event.line.text.strip())
     is_service = form is not None and event.cause.name in _RANKS_SAY
     if form is not None and (event.level is not Level.LOST_PEER or is_service):
         event.cause, event.particular = form.cause, form.name
@@ -75,11 +75,16 @@ def name_by_what_is_below(event: Event, text: str) -> None:
 
 def _mend_step(event: Event) -> None:
     """Of a step that failed, the reason, if it is one that is known."""
-    reason = _without(_VAGUE, reason_of(event.line.text.strip()))
+    reason = plain_reason(event.line.text.strip())
     if reason is not None:
         event.cause, event.particular = reason.cause, reason.name
         event.is_stated = event.is_literal = False
         event.values = {**event.values, **reason.values}
+
+
+def plain_reason(text: str) -> Read | None:
+    """Why something failed, in words that anybody uses, if they say enough by themselves."""
+    return _without(_VAGUE, reason_of(text))
 
 
 def whole_of(event: Event) -> str:

@@ -12,16 +12,16 @@ from jumar.why import measures
 from jumar.why.event import Event
 from jumar.why.facts import belonging, facts_of
 from jumar.why.knowledge import Cause, causes, rows
+from jumar.why.naming import plain_reason
 from jumar.why.particulars import words
-from jumar.why.reasons import is_reason, reason_of
+from jumar.why.reasons import is_reason
 from jumar.why.symbols import cut
 
 _NAME = re.compile(r"\{(\w+)\}")
 _ANY = "-"
 _LONGEST = 240
-# A C++ exception that nobody caught, and reasons that say less than it.
+# A C++ exception that nobody caught.
 _CPP_SAID = "abort-said"
-_VAGUE = frozenset(("no-match", "absent", "kernel-fs", "waited", "exists", "needs", "may-not"))
 # What is said in place of the general remedy needs none of these.
 _GENERAL = frozenset(("advice", "inside", "between", "install", "perhaps", "names"))
 
@@ -60,8 +60,8 @@ def settle(event: Event, near: Callable[[], str]) -> None:
 
 def _tell(event: Event, one: Settled, values: Mapping[str, str]) -> None:
     # Why a program ended is said in words that anybody uses.
-    reason = reason_of(values["said"]) if one.name == _CPP_SAID else None
-    if reason is not None and reason.name not in _VAGUE:
+    reason = plain_reason(values["said"]) if one.name == _CPP_SAID else None
+    if reason is not None:
         event.cause, event.particular = reason.cause, reason.name
         event.values = {**event.values, **reason.values}
     else:
