@@ -115,3 +115,25 @@ def test_many_who_ask_at_once_hold_up_no_other_page(
     monkeypatch.undo()
     with Client(shared.url, shared.token("ann")) as client:
         assert client.why(job.name).cause == "module-missing"
+
+
+def test_the_script_of_a_job_is_read_where_it_ran(shared: Running) -> None:
+    """A folder that is not copied, and the copy that was sent; nothing outside of either."""
+    text = "def run(items):\n    for one in items:\n        loss = one\n    return loss\nrun([])\n"
+    log = (
+        'Traceback (most recent call last):\n  File "{0}/train.py", line 5, in <module>\n    run([])\n'
+        '  File "{0}/train.py", line 4, in run\n    return loss\n'
+        "UnboundLocalError: cannot access local variable 'loss' where it is not associated with a value\n"
+    )
+    job = failed(shared, "")
+    code = shared.home / "jobs" / job.id / "code"
+    code.mkdir(exist_ok=True)
+    (code / "train.py").write_text(text)
+    (code / "link.py").symlink_to(shared.home / "server.json")
+    (code.parent / "logs/node0/rank0.log").write_text(log.format(code))
+    with Client(shared.url, shared.token("ann")) as client:
+        verdict = client.why(job.name)
+    assert "only inside a loop" in verdict.what["en"]
+    assert [one.file for one in verdict.evidence[1:]] == ["train.py", "train.py"]
+    page = shared.ask("GET", f"/jobs/{job.id}?lang=en").text
+    assert "train.py:2</code> for one in items:" in page

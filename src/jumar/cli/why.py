@@ -16,22 +16,34 @@ from jumar.words.reasons import phrase
 
 @click.command()
 @click.argument("what", metavar="JOB|LOG", nargs=-1, required=True, shell_complete=completing.jobs)
+@click.option(
+    "--code",
+    metavar="FOLDER",
+    help="The code that the logs are of.  [default: the job's; else the folder of the logs]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all that was found, as JSON.")
-def command(what: Sequence[str], as_json: bool) -> None:
+def command(what: Sequence[str], code: str | None, as_json: bool) -> None:
     """Explain from the logs why a job failed.
 
     JOB is an id, the first letters of one, a name, or USER/NAME. LOG is a file, a folder with logs, or -
     for standard input; several are read together, so give the logs of all ranks, CANN's plog and the
     kernel's lines. The answer is the first fault over all of them, whose it is (the script, a card, the
-    network, the machine, memory), the lines that show it, and what to do; or unknown.
+    network, the machine, memory), the lines that show it, and what to do; or unknown. The script is read
+    too, where it is at hand: its lines often show what a message leaves open.
 
     \b
     Examples:
       jumar why digits
       jumar why logs/ ~/ascend/log --json
+      jumar why logs/ --code ~/project
       dmesg | jumar why - train.log
     """
-    verdict = _of_logs(what) if _are_logs(what) else _of_job(what[0])
+    if _are_logs(what):
+        verdict = _of_logs(what, code)
+    elif code is not None:
+        raise BadInput("--code is for logs", hint="a job's code is known to the server")
+    else:
+        verdict = _of_job(what[0])
     if as_json:
         print_json(verdict)
     else:
@@ -45,16 +57,17 @@ def _are_logs(what: Sequence[str]) -> bool:
     return what[0].startswith((".", "/", "~")) or what[0].count("/") > 1 or what[0].endswith(".log")
 
 
-def _of_logs(what: Sequence[str]) -> Verdict:
-    from jumar.why.gather import from_paths, from_stream
+def _of_logs(what: Sequence[str], code: str | None) -> Verdict:
+    from jumar.why.gather import code_beside, from_paths, from_stream
     from jumar.why.judging import judge
 
     if what.count("-") > 1:
         raise BadInput("standard input can be read only once")
-    sources = from_paths([path for path in what if path != "-"])
+    paths = [path for path in what if path != "-"]
+    sources = from_paths(paths)
     if "-" in what:
         sources.append(from_stream(sys.stdin.buffer))
-    return judge(sources)
+    return judge(sources, code=code_beside(paths, code))
 
 
 def _of_job(job: str) -> Verdict:

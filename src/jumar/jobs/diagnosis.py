@@ -1,8 +1,10 @@
 """Why a job failed, by its logs and by what the platform saw."""
 
+from collections.abc import Mapping
 from functools import partial
 from os import dup
 from threading import BoundedSemaphore, Lock
+from types import MappingProxyType
 
 from jumar.engine.files import JobFiles
 from jumar.errors import NotFound, Unavailable
@@ -10,16 +12,22 @@ from jumar.jobs.known_ends import believes_logs, platform_cause, with_known_end
 from jumar.latest import Latest
 from jumar.spec.records import JobFile, JobRecord
 from jumar.spec.verdicts import Verdict
-from jumar.why.apart import judge_apart
+from jumar.why.apart import JobCode, judge_apart
 from jumar.why.gather import rank_of
+from jumar.why.script.code import is_read
 from jumar.why.signs import Source
 
-_LOGS = "logs"
-_MOST_LOGS = 10_000
+_LOGS, _CODE = "logs", "code"
+_MOST_LOGS, _MOST_CODE = 10_000, 5_000
+_NOWHERE_ELSE: Mapping[str, str] = MappingProxyType({})
 _QUICK_BYTES = 16 << 20
 _KEPT = 256
 _AT_ONCE = 4
 _PATIENCE_S = 60.0
+
+
+def _words(command: str | list[str]) -> list[str]:
+    return command.split() if isinstance(command, str) else command
 
 
 class Diagnoses:
@@ -79,7 +87,8 @@ class Diagnoses:
             raise Unavailable("too many logs are being read now", hint="try again later")
         try:
             platform = platform_cause(job) if believes_logs(job) else None
-            verdict = with_known_end(job, judge_apart(sources, platform=platform))
+            code = self._code(job)
+            verdict = with_known_end(job, judge_apart(sources, platform=platform, code=code))
         except OSError as error:
             # No room for its files, or for one more process: nothing that is so of the job.
             why = error.strerror or str(error)
@@ -93,6 +102,27 @@ class Diagnoses:
                 self._kept.keep((job.id, job.finished_at), verdict)
         return verdict
 
-    def _open(self, job_id: str, path: str) -> int:
-        with self._files.open_file(job_id, path, elsewhere={}) as opened:
+    def _code(self, job: JobRecord) -> JobCode | None:
+        """The copy that the job ran, or the folder that it ran in."""
+        workdir = job.spec.get("workdir")
+        if workdir is not None and job.spec.get("image") is not None:
+            # What a container may have put there is for its own eyes.
+            return None
+        elsewhere = {} if workdir is None else {_CODE: str(workdir)}
+        try:
+            page = self._files.entries(
+                job.id, _CODE, elsewhere=elsewhere, after="", limit=_MOST_CODE
+            )
+        except NotFound:
+            return None
+        paths = (entry.path for entry in page.files if entry.kind == "file")
+        return JobCode(
+            [path.removeprefix(f"{_CODE}/") for path in paths if is_read(path)],
+            str(workdir or f"{job.directory}/{_CODE}"),
+            _words(job.spec["command"]),
+            lambda path: self._open(job.id, f"{_CODE}/{path}", elsewhere),
+        )
+
+    def _open(self, job_id: str, path: str, elsewhere: Mapping[str, str] = _NOWHERE_ELSE) -> int:
+        with self._files.open_file(job_id, path, elsewhere=elsewhere) as opened:
             return dup(opened.fileno())

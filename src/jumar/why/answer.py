@@ -118,8 +118,15 @@ def _ended_once(text: str) -> str:
 
 
 def _sentences(language: str, to: str, details: Sequence[Detail]) -> list[str]:
+    return [_sentence(language, one).format_map(one.values) for one in details if one.to == to]
+
+
+def _sentence(language: str, one: Detail) -> str:
     known = texts(language)["also"]
-    return [known[one.sentence].format_map(one.values) for one in details if one.to == to]
+    if one.sentence in known:
+        return known[one.sentence]
+    # What the script shows has words for both.
+    return words(language)[one.sentence]["what" if one.to == WHAT else "remedy"]
 
 
 def details_around(chosen: Sign, same: Sequence[Sign]) -> list[Detail]:

@@ -1,7 +1,8 @@
 """Logs that are not one's own, judged by a child that has little time and little memory.
 
 Whoever runs a job decides what is in its logs, down to the text on which an expression takes hours. An expression holds all
-threads of its process meanwhile, so that a server would stand still. The child is handed the logs that it asks for one by one."""
+threads of its process meanwhile, so that a server would stand still. The child is handed the files that it asks for, one by one: logs
+by number, the code by path."""
 
 import json
 import os
@@ -11,35 +12,72 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 from jumar.errors import JumarError
 from jumar.spec.verdicts import Verdict
 from jumar.spec.wire import decode, encode
 from jumar.why.judging import judge, unread
+from jumar.why.script.code import ends_alike
 from jumar.why.signs import Source
 
 _MOST_CPU_S = 20
 _MOST_MEMORY = 1 << 30
 _PATIENCE_S = 60.0
 _OPENED, _NOT_THERE = b"+", b"-"
-_LONGEST_NUMBER = 16
+_LOG, _CODE = "log", "code"
+_LONGEST_REQUEST = 8 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class JobCode:
+    """The code of a job: what its files are called, where the job has them, how it was started, and how one is opened."""
+
+    listed: Sequence[str]
+    root: str
+    command: Sequence[str]
+    opens: Callable[[str], int]
+    """A descriptor of the file with this path inside; OSError and JumarError. Any text may be asked for."""
+    is_sure: bool = True
+
+    def meant(self, path: str) -> Iterator[str]:
+        """What has this path there, or one that ends like it."""
+        inside = path.removeprefix(f"{self.root}/")
+        if not inside.startswith("/"):
+            yield inside
+        yield from ends_alike(path, self.listed)
+
+    def names(self, near: str) -> Sequence[str]:
+        """All that are known."""
+        return self.listed
+
+    def open(self, name: str) -> int:
+        """A descriptor of one of them."""
+        return self.opens(name)
 
 
 def judge_apart(
-    sources: Sequence[Source], *, platform: str | None = None, cpu_s: int = _MOST_CPU_S
+    sources: Sequence[Source],
+    *,
+    platform: str | None = None,
+    code: JobCode | None = None,
+    cpu_s: int = _MOST_CPU_S,
 ) -> Verdict:
     """What `judge` says, or that it would take too long."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with here, tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
-        asked.write(json.dumps([platform, [_described(one) for one in sources]]).encode())
+        of_code = None if code is None else (code.listed, code.root, code.command)
+        described = platform, [_described(one) for one in sources], of_code
+        asked.write(json.dumps(described).encode())
         asked.seek(0)
         with there:
             command = [sys.executable, "-P", "-m", __name__, str(there.fileno()), str(cpu_s)]
             child = subprocess.Popen(command, stdin=asked, stdout=said, pass_fds=[there.fileno()])
         try:
-            _hand_out(sources, here)
+            _hand_out(sources, code, here)
             is_done = child.wait(_PATIENCE_S) == 0
         except (OSError, subprocess.TimeoutExpired):
             # It asks no more, and has not said anything: killed, or out of time.
@@ -55,17 +93,18 @@ def _described(source: Source) -> tuple[str, int | None, bool]:
     return source.name, source.rank, source.is_accused
 
 
-def _hand_out(sources: Sequence[Source], here: socket.socket) -> None:
+def _hand_out(sources: Sequence[Source], code: JobCode | None, here: socket.socket) -> None:
     """Open what the child asks for until it has ended; TimeoutError when its time is over."""
     over_at = time.monotonic() + _PATIENCE_S
     while True:
         here.settimeout(max(over_at - time.monotonic(), 0.001))
-        wanted = here.recv(_LONGEST_NUMBER)
+        wanted = here.recv(_LONGEST_REQUEST).decode("utf-8", "surrogateescape")
         if not wanted:
             return
+        kind, _, which = wanted.partition(" ")
         try:
-            fd = sources[int(wanted)].open()
-        except (OSError, JumarError):
+            fd = sources[int(which)].open() if kind == _LOG or code is None else code.open(which)
+        except (OSError, JumarError, ValueError):
             here.send(_NOT_THERE)
             continue
         try:
@@ -74,11 +113,14 @@ def _hand_out(sources: Sequence[Source], here: socket.socket) -> None:
             os.close(fd)
 
 
-def _ask(there: socket.socket, number: int) -> int:
-    there.send(str(number).encode())
+def _ask(there: socket.socket, kind: str, which: int | str) -> int:
+    wanted = f"{kind} {which}".encode("utf-8", "surrogateescape")
+    if len(wanted) > _LONGEST_REQUEST:
+        raise FileNotFoundError(f"{kind}: no file has so long a name")
+    there.send(wanted)
     _, fds, _, _ = socket.recv_fds(there, len(_OPENED), 1)
     if not fds:
-        raise FileNotFoundError(f"log {number}")
+        raise FileNotFoundError(f"{kind} {which}")
     return fds[0]
 
 
@@ -90,12 +132,13 @@ def main(descriptor: str, cpu_s: str) -> None:
         # Whoever waits for a page comes first.
         os.nice(10)
     there = socket.socket(fileno=int(descriptor))
-    platform, described = json.load(sys.stdin)
+    platform, described, of_code = json.load(sys.stdin)
     sources = [
-        Source(name, lambda number=number: _ask(there, number), rank, is_accused)
+        Source(name, partial(_ask, there, _LOG, number), rank, is_accused)
         for number, (name, rank, is_accused) in enumerate(described)
     ]
-    json.dump(encode(judge(sources, platform=platform)), sys.stdout)
+    code = None if of_code is None else JobCode(*of_code, opens=partial(_ask, there, _CODE))
+    json.dump(encode(judge(sources, platform=platform, code=code)), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from jumar.why.knowledge import (
     causes,
     kinds,
 )
+from jumar.why.raised import Frame
 from jumar.why.reading import Line, waited
 
 # Causes that tell little: where the exception was raised tells more.
@@ -91,6 +92,8 @@ class Event:
     """What stands around it has decided for that form."""
     is_outlived: bool = False
     """The program trained on below it."""
+    stack: tuple[Frame, ...] = ()
+    """The calls of the script's own code, the outermost first."""
 
     @property
     def is_unsure(self) -> bool:

@@ -171,6 +171,7 @@ def of_exception(one: Raised, known: Known) -> Event:
         is_stated=form is not None and form.is_stated,
         is_literal=form is not None
         and (form.is_literal or (form.name in _RESTATE and (one.is_library or not one.frames))),
+        stack=one.stack,
     )
     if event.is_unsure:
         _take_at_its_word(event, one)

@@ -4,11 +4,12 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import BinaryIO
 
 from jumar.errors import BadInput
+from jumar.why.script.code import Folders, has_python
 from jumar.why.signs import Source
 
 _MOST_FILES = 20_000
@@ -39,6 +40,20 @@ def from_stream(stream: BinaryIO) -> Source:
         kept.write(block)
     kept.flush()
     return Source("-", lambda: os.dup(kept.fileno()))
+
+
+def code_beside(paths: Sequence[str], given: str | None) -> Folders:
+    """The code that these logs are of: the folder that is given, else where the logs lie, if that holds any, and where one is."""
+    if given is not None:
+        if not os.path.isdir(given):
+            raise BadInput(f"{given} is not a folder", hint="name the folder of the script")
+        return Folders([given], is_sure=True)
+    folders = dict.fromkeys(
+        path if os.path.isdir(path) else os.path.dirname(path) for path in paths
+    )
+    beside = [folder for folder in folders if has_python(folder)]
+    here = [] if "" in beside or not has_python("") else [""]
+    return Folders([folder or "." for folder in (*beside, *here)], is_sure=bool(beside))
 
 
 def rank_of(path: str) -> int | None:

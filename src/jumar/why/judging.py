@@ -33,6 +33,8 @@ from jumar.why.naming import (
 )
 from jumar.why.reading import Line, lines_of
 from jumar.why.reports import name_by_report
+from jumar.why.script.code import Code
+from jumar.why.script.telling import Shown, show_in_script, shown_alone
 from jumar.why.settling import settle
 from jumar.why.signs import (
     Logs,
@@ -65,18 +67,20 @@ _FRAME_LINES = 8
 _ANY_NAME = re.compile(r"(?:[A-Za-z_]\w*\.){0,8}[A-Za-z_]\w{0,60}(?:: .*)?")
 
 
-def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
-    """The first fault that these logs tell of; `platform` is the cause that the platform saw."""
+def judge(
+    sources: Iterable[Source], *, platform: str | None = None, code: Code | None = None
+) -> Verdict:
+    """The first fault that these logs tell of; `platform` is the cause that the platform saw, `code` is the training's."""
     read = Logs([])
     logs = list(sources)
     for source in logs:
         read_log(source, read)
     seen = by_platform().get(platform or "")
     if seen is not None:
-        return _seen(seen, read)
+        return _seen(seen, read, code)
     chosen = _first(read.signs) or _last_resort(logs)
     if chosen is None:
-        return answer("nothing", {}, read, details=silent_end(logs))
+        return _nothing(logs, read, code)
     chosen = begun_by(said_better(chosen, read.signs))
     name_what_it_is_about(chosen.event)
     name_by_what_is_below(chosen.event, "\n".join(line.text for line in below(chosen)))
@@ -87,7 +91,8 @@ def judge(sources: Iterable[Source], *, platform: str | None = None) -> Verdict:
     name_by_another_rank(chosen, others)
     name_who_shares_the_card(chosen, others)
     name_where_it_crashed(chosen, others)
-    return _told(chosen, others, logs, read)
+    shown = show_in_script(chosen.event, code, far_around(chosen))
+    return _told(chosen, others, logs, read, shown)
 
 
 def name_by_another_rank(chosen: Sign, others: Sequence[Sign]) -> None:
@@ -107,15 +112,30 @@ def unread(files: int) -> Verdict:
     return answer("unread", {}, Logs([], files))
 
 
-def _seen(cause: Cause, read: Logs) -> Verdict:
-    """What the platform saw itself, with what the logs say of the same."""
+def _nothing(logs: Sequence[Source], read: Logs, code: Code | None) -> Verdict:
+    """Where no log tells of a fault."""
+    alone = _by_script_alone("nothing", read, code)
+    return alone or answer("nothing", {}, read, details=silent_end(logs))
+
+
+def _by_script_alone(name: str, read: Logs, code: Code | None) -> Verdict | None:
+    """What the script shows of an end of which no log says why."""
+    alone = shown_alone(name, code)
+    if alone is None:
+        return None
+    cause, found, evidence = alone
+    told = answer(cause.name, found.values, read, cause, particular=found.name)
+    return replace(told, evidence=evidence)
+
+
+def _seen(cause: Cause, read: Logs, code: Code | None) -> Verdict:
+    """What the platform saw itself, with what the logs say of the same, and the script."""
     same = [sign for sign in read.signs if sign.event.cause is cause and not sign.is_survived]
     place = next(
         (sign.event.values["place"] for sign in same if "place" in sign.event.values), None
     )
-    return replace(
-        answer(cause.name, {}, read, cause), evidence=evidence_of(same[:MOST_SAME]), place=place
-    )
+    told = _by_script_alone(cause.name, read, code) or answer(cause.name, {}, read, cause)
+    return replace(told, evidence=(*evidence_of(same[:MOST_SAME]), *told.evidence), place=place)
 
 
 def _first(signs: Sequence[Sign]) -> Sign | None:
@@ -221,7 +241,9 @@ def _telling(hints: list[Sign]) -> list[Sign]:
     return known or [sign for sign in hints if not only_announces(sign.event)] or hints
 
 
-def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) -> Verdict:
+def _told(
+    chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs, script: Shown
+) -> Verdict:
     event = chosen.event
     earlier = diverged(chosen)
     rank, name, cause = chosen.rank, event.cause.name, event.cause
@@ -253,13 +275,14 @@ def _told(chosen: Sign, others: list[Sign], logs: Sequence[Source], read: Logs) 
             values = {**values, "peer": str(late)}
     elif event.level is Level.LOST_PEER:
         details = [*_of_operations(chosen, others), *details]
-    details = [*details, *earlier, *_right_above(chosen, others), *said_above(chosen)]
+    details = [*script.details, *details, *earlier]
+    details += [*_right_above(chosen, others), *said_above(chosen)]
     return replace(
         answer(
             *(name, values, read, cause, also, particular, details),
             is_unsure=event.is_unsure,
         ),
-        evidence=evidence_of([chosen, *same[: MOST_SAME - 1]]),
+        evidence=(*evidence_of([chosen, *same[: MOST_SAME - 1]]), *script.evidence),
         followed=evidence_of(_different(event, others)),
         rank=rank,
         place=values.get("place"),

@@ -212,7 +212,7 @@ def words(language: str) -> Mapping[str, Mapping[str, str]]:
     """`what` and `remedy` of every form."""
     tables = (
         tomllib.loads(files("jumar.why").joinpath(f"{table}.{language}.toml").read_text("utf-8"))
-        for table in ("programs", "particulars", "statements", "evidence", "settled")
+        for table in ("programs", "particulars", "statements", "evidence", "settled", "script")
     )
     return {name: told for table in tables for name, told in table.items()}
 

@@ -1,8 +1,10 @@
 """The Python exceptions of a log: what each says, where it was raised, and how it goes with the one before."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 from jumar.why.absent import none_at
 from jumar.why.marks import Quoted, first_quoted, quoted
@@ -95,6 +97,15 @@ _AT = re.compile(
 )
 
 
+class Frame(NamedTuple):
+    """One call of a stack: where it stood, in which function, and the line of source that the stack quotes."""
+
+    path: str
+    line: int
+    function: str
+    source: str
+
+
 @dataclass(slots=True)
 class Raised:
     """A Python exception in a log: its message, where it came from, and how it goes with the one before."""
@@ -130,6 +141,8 @@ class Raised:
     """All lines of source that the stack quotes."""
     handled: str = ""
     """What the exception said that was being handled, or that it was raised for."""
+    stack: tuple[Frame, ...] = ()
+    """The calls of the script's own code, the outermost first."""
 
     @property
     def said(self) -> str:
@@ -316,7 +329,16 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
         sides=marked.sides,
         none=_none(above, text),
         quoted="\n".join(line.text.strip()[:160] for line in above if not _FRAME.match(line.text)),
+        stack=tuple(_own_calls(above)),
     )
+
+
+def _own_calls(above: Sequence[Line]) -> Iterator[Frame]:
+    for line, below in pairwise(above):
+        frame = _FRAME.match(line.text)
+        if frame is not None and _is_own(frame) and not _FRAME.match(below.text):
+            function = (frame["name"] or "").strip()
+            yield Frame(frame["path"], int(frame["line"]), function, below.text.strip())
 
 
 def _message(lines: Sequence[Line], index: int) -> list[Line]:
