@@ -7,6 +7,7 @@ import secrets
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,23 +118,45 @@ def test_many_who_ask_at_once_hold_up_no_other_page(
         assert client.why(job.name).cause == "module-missing"
 
 
-def test_the_script_of_a_job_is_read_where_it_ran(shared: Running) -> None:
-    """A folder that is not copied, and the copy that was sent; nothing outside of either."""
-    text = "def run(items):\n    for one in items:\n        loss = one\n    return loss\nrun([])\n"
-    log = (
-        'Traceback (most recent call last):\n  File "{0}/train.py", line 5, in <module>\n    run([])\n'
-        '  File "{0}/train.py", line 4, in run\n    return loss\n'
-        "UnboundLocalError: cannot access local variable 'loss' where it is not associated with a value\n"
-    )
-    job = failed(shared, "")
-    code = shared.home / "jobs" / job.id / "code"
-    code.mkdir(exist_ok=True)
-    (code / "train.py").write_text(text)
-    (code / "link.py").symlink_to(shared.home / "server.json")
-    (code.parent / "logs/node0/rank0.log").write_text(log.format(code))
+SCRIPT = "def run(items):\n    for one in items:\n        loss = one\n    return loss\nrun([])\n"
+STACK = (
+    'Traceback (most recent call last):\n  File "{0}/train.py", line 5, in <module>\n    run([])\n'
+    '  File "{0}/train.py", line 4, in run\n    return loss\n'
+    "UnboundLocalError: cannot access local variable 'loss' where it is not associated with a value\n"
+)
+
+
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_the_script_of_a_job_is_read_where_it_ran(
+    shared: Running, tmp_path: Path, *, is_copied: bool
+) -> None:
+    """The copy that was sent, or the folder that is not copied."""
+    job = shared.running_job("ann", **({} if is_copied else {"workdir": str(tmp_path)}))
+    folder = shared.home / "jobs" / job.id
+    code = folder / "code" if is_copied else tmp_path
+    for one in (code, folder / "logs/node0"):
+        one.mkdir(parents=True, exist_ok=True)
+    (code / "train.py").write_text(SCRIPT)
+    (code / ".git").mkdir()
+    (code / ".git" / "hook.py").touch()
+    (folder / "logs/node0/rank0.log").write_text(STACK.format(code))
+    shared.finish(job.id, AttemptState.FAILED, exit_code=1)
     with Client(shared.url, shared.token("ann")) as client:
-        verdict = client.why(job.name)
+        verdict = client.why(job.id)
     assert "only inside a loop" in verdict.what["en"]
     assert [one.file for one in verdict.evidence[1:]] == ["train.py", "train.py"]
     page = shared.ask("GET", f"/jobs/{job.id}?lang=en").text
     assert "train.py:2</code> for one in items:" in page
+
+
+def test_no_link_in_the_code_is_followed_out_of_it(shared: Running, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    job = failed(shared, "")
+    code = shared.home / "jobs" / job.id / "code"
+    code.mkdir(exist_ok=True)
+    (code / "train.py").symlink_to(tmp_path / "train.py")
+    (code.parent / "logs/node0/rank0.log").write_text(STACK.format(code))
+    with Client(shared.url, shared.token("ann")) as client:
+        verdict = client.why(job.name)
+    assert verdict.cause == "name-missing"
+    assert [one.file for one in verdict.evidence] == ["logs/node0/rank0.log"]

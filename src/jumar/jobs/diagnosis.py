@@ -18,7 +18,9 @@ from jumar.why.script.code import is_read
 from jumar.why.signs import Source
 
 _LOGS, _CODE = "logs", "code"
-_MOST_LOGS, _MOST_CODE = 10_000, 5_000
+_MOST_LOGS, _MOST_CODE = 10_000, 20_000
+# What stands behind all names that begin with a dot: a history has more files than what is looked for.
+_HIDDEN = ".\U0010ffff"
 _NOWHERE_ELSE: Mapping[str, str] = MappingProxyType({})
 _QUICK_BYTES = 16 << 20
 _KEPT = 256
@@ -108,19 +110,23 @@ class Diagnoses:
         if workdir is not None and job.spec.get("image") is not None:
             # What a container may have put there is for its own eyes.
             return None
-        elsewhere = {} if workdir is None else {_CODE: str(workdir)}
+        # A folder that is not copied is looked at in the place of the job's own.
+        inside, elsewhere = (_CODE, {}) if workdir is None else ("", {"": str(workdir)})
         try:
             page = self._files.entries(
-                job.id, _CODE, elsewhere=elsewhere, after="", limit=_MOST_CODE
+                *(job.id, inside),
+                elsewhere=elsewhere,
+                after=f"{inside}/{_HIDDEN}",
+                limit=_MOST_CODE,
             )
         except NotFound:
             return None
         paths = (entry.path for entry in page.files if entry.kind == "file")
         return JobCode(
-            [path.removeprefix(f"{_CODE}/") for path in paths if is_read(path)],
+            [path.removeprefix(f"{_CODE}/") if inside else path for path in paths if is_read(path)],
             str(workdir or f"{job.directory}/{_CODE}"),
             _words(job.spec["command"]),
-            lambda path: self._open(job.id, f"{_CODE}/{path}", elsewhere),
+            lambda path: self._open(job.id, f"{inside}/{path}", elsewhere),
         )
 
     def _open(self, job_id: str, path: str, elsewhere: Mapping[str, str] = _NOWHERE_ELSE) -> int:

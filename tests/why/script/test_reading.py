@@ -2,6 +2,7 @@
 
 import ast
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,8 +92,8 @@ class _Known:
     def __init__(self, name: str, text: str) -> None:
         self._name, self._text = name, text
 
-    def meant(self, path: str) -> list[str]:
-        return [self._name]
+    def meant(self, path: str) -> Iterator[str]:
+        yield self._name
 
     def names(self, near: str) -> list[str]:
         return [self._name]
