@@ -1,11 +1,13 @@
 """What the form of a message tells beyond its class, and what is read of logs that are cut, wrapped or drawn oddly."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 from tests.why.logs import verdict_of as _of
 
+import jumar.why.script
 from jumar.why.knowledge import LANGUAGES, causes, texts
 from jumar.why.measures import COUNTED
 from jumar.why.particulars import below, fits_all, particulars, read, words
@@ -50,6 +52,8 @@ def test_the_table_and_its_words_are_whole() -> None:
         "gone-default",
         "new-inside",
     }
+    # What the script shows is found by code: each name that this has as a text.
+    named |= _named_by_checks() & set(words("en"))
     for language in LANGUAGES:
         told = words(language)
         assert named == set(told)
@@ -70,6 +74,13 @@ def test_the_table_and_its_words_are_whole() -> None:
         sentences = words("en")[one.name]
         assert {name[1:-1] for name in _NAME.findall("".join(sentences.values()))} <= found
         assert one.over <= set(causes())
+
+
+def _named_by_checks() -> set[str]:
+    folder = Path(jumar.why.script.__path__[0])
+    trees = (ast.parse(path.read_text("utf-8")) for path in folder.glob("*.py"))
+    texts = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {node.value for node in texts if isinstance(node.value, str)}
 
 
 def test_a_form_belongs_to_its_causes_and_has_all_its_names() -> None:

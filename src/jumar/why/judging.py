@@ -1,6 +1,5 @@
 """Which of all signs was the first fault."""
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,7 +30,7 @@ from jumar.why.naming import (
     name_by_what_is_below,
     name_what_it_is_about,
 )
-from jumar.why.reading import Line, lines_of
+from jumar.why.reading import Line
 from jumar.why.reports import name_by_report
 from jumar.why.script.code import Code
 from jumar.why.script.telling import Shown, show_in_script, shown_alone
@@ -43,18 +42,15 @@ from jumar.why.signs import (
     below,
     far_around,
     far_lines,
-    opened,
+    last_lines,
     read_log,
-    year_of,
 )
 from jumar.why.silent import end_of, silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
 from jumar.why.waited import Waited
 from jumar.why.waiting import waited
 
-_TAIL = 16 * 1024
-"""How much of a log's end is read for forms where nothing else is known."""
-_FOLLOWED = 5
+_FOLLOWED, _MOST_ENDS = 5, 16
 # Whatever is launched or waited for next reports these.
 _SAID_ANYWHERE = frozenset(("gpu-address", "gpu-assert", "gpu-kernel-image"))
 _MOST_HINTS = 100
@@ -77,7 +73,7 @@ def judge(
         read_log(source, read)
     seen = by_platform().get(platform or "")
     if seen is not None:
-        return _seen(seen, read, code)
+        return _seen(seen, logs, read, code)
     chosen = _first(read.signs) or _last_resort(logs)
     if chosen is None:
         return _nothing(logs, read, code)
@@ -114,13 +110,16 @@ def unread(files: int) -> Verdict:
 
 def _nothing(logs: Sequence[Source], read: Logs, code: Code | None) -> Verdict:
     """Where no log tells of a fault."""
-    alone = _by_script_alone("nothing", read, code)
+    alone = _by_script_alone("nothing", logs, read, code)
     return alone or answer("nothing", {}, read, details=silent_end(logs))
 
 
-def _by_script_alone(name: str, read: Logs, code: Code | None) -> Verdict | None:
+def _by_script_alone(
+    name: str, logs: Sequence[Source], read: Logs, code: Code | None
+) -> Verdict | None:
     """What the script shows of an end of which no log says why."""
-    alone = shown_alone(name, code)
+    ends = (line.text for source in logs[:_MOST_ENDS] for line in last_lines(source)[1])
+    alone = None if code is None else shown_alone(name, code, "\n".join(ends))
     if alone is None:
         return None
     cause, found, evidence = alone
@@ -128,13 +127,13 @@ def _by_script_alone(name: str, read: Logs, code: Code | None) -> Verdict | None
     return replace(told, evidence=evidence)
 
 
-def _seen(cause: Cause, read: Logs, code: Code | None) -> Verdict:
+def _seen(cause: Cause, logs: Sequence[Source], read: Logs, code: Code | None) -> Verdict:
     """What the platform saw itself, with what the logs say of the same, and the script."""
     same = [sign for sign in read.signs if sign.event.cause is cause and not sign.is_survived]
     place = next(
         (sign.event.values["place"] for sign in same if "place" in sign.event.values), None
     )
-    told = _by_script_alone(cause.name, read, code) or answer(cause.name, {}, read, cause)
+    told = _by_script_alone(cause.name, logs, read, code) or answer(cause.name, {}, read, cause)
     return replace(told, evidence=(*evidence_of(same[:MOST_SAME]), *told.evidence), place=place)
 
 
@@ -169,21 +168,10 @@ def _first(signs: Sequence[Sign]) -> Sign | None:
 def _last_resort(logs: Sequence[Source]) -> Sign | None:
     """Where nothing is known as a fault: what has the form of one, near the end of a log."""
     for source in logs:
-        with opened(source) as fd:
-            if fd is None:
-                continue
-            status = os.fstat(fd)
-            start = max(status.st_size - _TAIL, 0)
-            text = os.pread(fd, _TAIL, start)
-        cut = text.find(b"\n") + 1 if start else 0
-        lines = lines_of(start + cut, text[cut:], year_of(status.st_mtime))
-        event = (
-            None
-            if b"\0" in text
-            else _raised_by_name(lines) or stalled(lines) or last_resort(lines)
-        )
+        written_at, lines = last_lines(source)
+        event = _raised_by_name(lines) or stalled(lines) or last_resort(lines)
         if event is not None:
-            return Sign(event, source, status.st_mtime, is_survived=False)
+            return Sign(event, source, written_at, is_survived=False)
     return None
 
 

@@ -21,6 +21,8 @@ _BEFORE, _AFTER = 6 * 1024, 6 * 1024
 _FAR_BEFORE, _FAR_AFTER = 48 * 1024, 32 * 1024
 """And for what decides between the things that it may mean: beyond a deep stack, all threads of a dump, what was
 installed at the start of a build."""
+_TAIL = 16 * 1024
+"""How much of a log's end is read where nothing in it is known."""
 _LONG_BEFORE = 1 << 20
 """How much is searched above it for when something began."""
 
@@ -102,6 +104,20 @@ def year_of(at: float) -> int:
         return time.gmtime(at).tm_year
     except (OverflowError, OSError, ValueError):
         return time.gmtime().tm_year
+
+
+def last_lines(source: Source) -> tuple[float, list[Line]]:
+    """When a log was written last, and the lines at its end; none of what is no text."""
+    with opened(source) as fd:
+        if fd is None:
+            return 0.0, []
+        status = os.fstat(fd)
+        start = max(status.st_size - _TAIL, 0)
+        text = os.pread(fd, _TAIL, start)
+    if b"\0" in text:
+        return status.st_mtime, []
+    cut = text.find(b"\n") + 1 if start else 0
+    return status.st_mtime, lines_of(start + cut, text[cut:], year_of(status.st_mtime))
 
 
 def _is_binary(head: bytes) -> bool:

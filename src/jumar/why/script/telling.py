@@ -48,12 +48,11 @@ def show_in_script(event: Event, code: Code | None, log: str) -> Shown:
 
 
 def shown_alone(
-    cause: str, code: Code | None
+    cause: str, code: Code, log: str
 ) -> tuple[Cause, Finding, tuple[Evidence, ...]] | None:
-    """What the script shows where no line of a log tells of a fault: `cause` is what the platform saw, or `nothing`."""
-    if code is None:
-        return None
-    found = found_in(Fault(cause, None, "", {}, ""), Script(code))
+    """What the script shows where no line of a log tells of a fault: `cause` is what the platform saw, or `nothing`; `log` is how
+    the logs end."""
+    found = found_in(Fault(cause, None, "", {}, log), Script(code))
     if found is None:
         return None
     known = causes()[found.cause or cause]
