@@ -47,6 +47,16 @@ def test_the_command_reads_the_code_beside_a_log(
     assert not code_beside(["logs/a.log"], None).is_sure
 
 
+def test_what_lies_beside_the_code_is_listed(tmp_path: Path) -> None:
+    write(tmp_path, {"src/train.py": "", "conf/a.yaml": "", ".git/hook.py": "", "data/x.bin": ""})
+    write(tmp_path, {"env/pyvenv.cfg": "", "env/lib.py": ""})
+    listed = {str(tmp_path / name) for name in ("src/train.py", "conf/a.yaml")}
+    given = Folders([str(tmp_path)], is_sure=True)
+    assert {*given.names("")} == {*given.names(str(tmp_path / "src/train.py"))} == listed
+    elsewhere = Folders([str(tmp_path / "conf")], is_sure=False)
+    assert elsewhere.names(str(tmp_path / "src/train.py")) == [str(tmp_path / "src/train.py")]
+
+
 def test_a_child_asks_for_the_files_of_a_job(tmp_path: Path) -> None:
     ran(tmp_path, _LOOP)
     asked: list[str] = []

@@ -60,8 +60,10 @@ class Folders:
         yield from ends_alike(path, self.names(""))
 
     def names(self, near: str) -> Sequence[str]:
-        """What lies in the folders, or beside that file."""
-        roots = [os.path.dirname(near) or "."] if near else self._roots
+        """What lies in the folders, or beside that file if it is in none of them."""
+        whole = [os.path.join(os.path.abspath(root), "") for root in self._roots]
+        is_inside = os.path.abspath(near).startswith(tuple(whole))
+        roots = [os.path.dirname(near) or "."] if near and not is_inside else self._roots
         return [name for root in roots for name in _inside(root)]
 
     def open(self, name: str) -> int:
