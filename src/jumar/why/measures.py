@@ -22,7 +22,7 @@ _LISTED, _SCATTERED_LISTED = "memory-listed", "memory-gaps-listed"
 _PROCESS = re.compile(r"Process (?P<pid>\d+) has (?P<held>[\d.]+ ?[KMGT]i?B) memory in use")
 _OF_MEMORY = (_SINGLE, _SMALL, _HELD, _HELD_CACHED, _SCATTERED, _LISTED, _SCATTERED_LISTED)
 # What is counted, or looked up, for the words of a form.
-COUNTED = frozenset(("others", "mine", "whose", "install"))
+COUNTED = frozenset(("others", "mine", "whose", "install", "processes", "accumulation"))
 # Numbers without a unit: the kernel counts in kB.
 _PLAIN_UNITS = {
     **dict.fromkeys(("oom-limit", "oom-cgroup", "oom-node"), "k"),
@@ -31,6 +31,7 @@ _PLAIN_UNITS = {
 _MORE_CAME = "store-barrier-more"
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _VIEW = "view-one"
+_OF_BATCHES = frozenset(("deepspeed-one", "deepspeed-accumulation"))
 _OF_CANN = "tbe-module"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
@@ -74,6 +75,8 @@ def told(form: str, values: Mapping[str, str]) -> dict[str, str]:
         return {name: _size(float(values[name]) * _UNITS[unit]) for name in names}
     if form == _VIEW:
         return sizes.fitting(values)
+    if form in _OF_BATCHES:
+        return sizes.batches(values)
     if form == _OF_CANN:
         top = values["module"].partition(".")[0]
         return {"install": DISTRIBUTIONS.get(top, top)}
