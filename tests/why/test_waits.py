@@ -219,6 +219,17 @@ def test_ranks_in_the_log_of_another_machine_are_missed() -> None:
     assert "Rank 4, 5 did not come" in verdict.what["en"]
 
 
+def test_the_one_rank_that_says_nothing_in_the_log_of_all_is_named() -> None:
+    told = verdict_of("".join(_wait(rank, 4, "BROADCAST", 112) for rank in (1, 2, 3, 6, 5, 4, 7)))
+    assert "rank 0 says nothing of it here" in told.what["en"]
+    # Half of the ranks are those of another group, or of another machine.
+    other = verdict_of("".join(_wait(rank, 4, "BROADCAST", 112) for rank in (1, 3, 5, 7)))
+    assert "says nothing" not in other.what["en"]
+    # Who is elsewhere has said so.
+    apart = verdict_of("".join(_wait(rank, 4 + (rank == 3)) for rank in (1, 2, 3)))
+    assert "says nothing" not in apart.what["en"]
+
+
 def test_all_cards_of_a_machine_that_wait_alike_are_all_ranks() -> None:
     assert verdict_of("".join(_wait(rank, 88) for rank in range(8))).cause == "link-stuck"
     # One is missing.

@@ -21,7 +21,7 @@ _ADVISES = re.compile(
     r"(?:options|values|choices|keys|types|names|\w+) (?:are|is)\b|\bshould be (?:one of|either|set)\b|\bdid you mean\b|\bdid you forget\b|请)"
 )
 _NO_ADVICE = re.compile(
-    r"(?i)report (?:a|this|the) (?:bug|issue)|open an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
+    r"(?i)report (?:an?|this|the) (?:bug|issue|enhancement)|suspect a bug|(?:open|creat\w{1,3}|rais\w{1,3}) an issue|file (?:a|an) (?:bug|issue)|for more (?:details|information)|see (?:the )?(?:documentation|https?:)"
     # `call aclnnAdd failed` names what was called.
     r"|[Cc]heck failed\b|[Cc]heck the documentation of torch\.load|\bcall (?:to|aclnn)\b.{0,80}\bfailed|\bcall aclnn\w+ failed|check the stack trace above"
     r"|[Cc]onsider finding a workaround|look up dimensions by name|[Pp]lease search \"CANN|[Rr]efer to the documentation of|^Run task for graph|stacktrace below|call might be incorrect|CUDA_LAUNCH_BLOCKING|Compile with `?TORCH_USE_CUDA_DSA|TORCH_LOGS|TORCHDYNAMO_VERBOSE"

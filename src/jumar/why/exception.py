@@ -92,7 +92,8 @@ _ADVISED_WRONGLY = frozenset(
         *("fsdp-views", "paddle-place", "lightning-tasks"),
         *("apex-cuda", "protobuf", "cudnn-two", "hub-gated", "hub-refused", "hub-waiting"),
         *("hub-token-gated", "hub-token-gated-bare", "hub-name", "bnb-no-cuda", "hub-token-bad"),
-        *("dataset-gated", "triton-libcuda", "safetensors-metadata"),
+        *("dataset-gated", "triton-libcuda", "safetensors-metadata", "deepspeed-batch"),
+        *("deepspeed-one", "deepspeed-accumulation"),
     )
 )
 # Who is left alone by another process says so, and may be heard first: at the meeting point of ranks, and where a parent or a

@@ -9,19 +9,20 @@ from jumar.why.advice import DISTRIBUTIONS
 
 _SIZE = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>bytes|[KMGT]i?B)")
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-# A context of CUDA and its libraries takes up to about a GiB that no process is charged with.
-_OTHERS, _CONTEXT = 0.25, 1 << 30
+# A context of CUDA and its libraries, and a desktop, take up to about 1.5 GiB that no process is charged with.
+_OTHERS, _CONTEXT = 0.25, 3 << 29
 _GAPS = 0.15
 # Sizes are told with two digits behind the point.
 _ROUNDED = 0.99
+_SMALL, _SMALL_CARD, _LITTLE = "memory-small", 6.5 * (1 << 30), 0.5
 _SINGLE, _HELD, _SCATTERED = "memory-single", "memory-others", "memory-gaps"
 _HELD_CACHED = "memory-others-cached"
 # In a container a process cannot know which of those that hold the card it is itself.
 _LISTED, _SCATTERED_LISTED = "memory-listed", "memory-gaps-listed"
 _PROCESS = re.compile(r"Process (?P<pid>\d+) has (?P<held>[\d.]+ ?[KMGT]i?B) memory in use")
-_OF_MEMORY = (_SINGLE, _HELD, _HELD_CACHED, _SCATTERED, _LISTED, _SCATTERED_LISTED)
+_OF_MEMORY = (_SINGLE, _SMALL, _HELD, _HELD_CACHED, _SCATTERED, _LISTED, _SCATTERED_LISTED)
 # What is counted, or looked up, for the words of a form.
-COUNTED = frozenset(("others", "mine", "whose", "install"))
+COUNTED = frozenset(("others", "mine", "whose", "install", "processes", "accumulation"))
 # Numbers without a unit: the kernel counts in kB.
 _PLAIN_UNITS = {
     **dict.fromkeys(("oom-limit", "oom-cgroup", "oom-node"), "k"),
@@ -30,6 +31,7 @@ _PLAIN_UNITS = {
 _MORE_CAME = "store-barrier-more"
 _OLDER, _NEWER = "pip-older", "pip-newer"
 _VIEW = "view-one"
+_OF_BATCHES = frozenset(("deepspeed-one", "deepspeed-accumulation"))
 _OF_CANN = "tbe-module"
 _PARTS = 6
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,9}){0,5}")
@@ -55,6 +57,9 @@ def _is_of_memory(form: str, values: Mapping[str, str]) -> bool:
         return _bytes(values, "spare") > max(asked, _GAPS * total)
     if form == _SINGLE:
         return asked > total
+    if form == _SMALL:
+        unknown = total - _bytes(values, "free") - _bytes(values, "held")
+        return total < _SMALL_CARD and unknown < _LITTLE * total
     if form == _SCATTERED:
         spare = _bytes(values, "held") - _bytes(values, "used")
         return spare > max(asked, _GAPS * total)
@@ -70,6 +75,8 @@ def told(form: str, values: Mapping[str, str]) -> dict[str, str]:
         return {name: _size(float(values[name]) * _UNITS[unit]) for name in names}
     if form == _VIEW:
         return sizes.fitting(values)
+    if form in _OF_BATCHES:
+        return sizes.batches(values)
     if form == _OF_CANN:
         top = values["module"].partition(".")[0]
         return {"install": DISTRIBUTIONS.get(top, top)}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 _MOST_SPLIT = 64
 _MUCH = 100.0
+_MOST_PROCESSES = 4096
 
 
 def is_split(values: Mapping[str, str]) -> bool:
@@ -38,12 +39,36 @@ def is_much_memory(values: Mapping[str, str]) -> bool:
     return last >= max(first, _MUCH)
 
 
+def _whole(values: Mapping[str, str], world: int) -> int:
+    """By how many a batch of DeepSpeed is more than its parts; 0 if that is no whole number."""
+    parts = int(values["micro"]) * int(values["acc"]) * world
+    return int(values["batch"]) // parts if parts and int(values["batch"]) % parts == 0 else 0
+
+
+def is_for_more(values: Mapping[str, str]) -> bool:
+    """Whether batch sizes that do not fit one process would fit several."""
+    return int(values["world"]) == 1 and 1 < _whole(values, 1) <= _MOST_PROCESSES
+
+
+def is_accumulated(values: Mapping[str, str]) -> bool:
+    """Whether batch sizes would fit if they were accumulated more often."""
+    return int(values["world"]) > 1 and _whole(values, int(values["world"])) > 1
+
+
+def batches(values: Mapping[str, str]) -> dict[str, str]:
+    """For how many processes, and with how many steps of accumulation, the sizes of a batch fit."""
+    fits = _whole(values, int(values["world"]))
+    return {"processes": str(fits), "accumulation": str(fits * int(values["acc"]))}
+
+
 CHECKS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "tensor-split": is_split,
     "einops-token": is_with_token,
     "position-grid": are_grids,
     "view-one": has_fitting,
     "ray-memory-grew": is_much_memory,
+    "deepspeed-one": is_for_more,
+    "deepspeed-accumulation": is_accumulated,
 }
 """By the form that says so."""
 

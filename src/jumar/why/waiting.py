@@ -42,6 +42,8 @@ _OF_NPUS, _LATE_ON_NPUS = "WorkHCCL", "EI0006"
 # With these a rank collects what is spread over all of them: the weights of a model, mostly to save it.
 _GATHERS = frozenset(("_ALLGATHER_BASE", "ALLGATHER", "ALLGATHER_COALESCED"))
 _FEWEST_WHOLE = 2
+# Of so many that wait one may be missing: else they are of a group, or of another machine.
+_SHARE_UNHEARD = 3
 # So many elements are weights or gradients, not results.
 _OF_MODELS = 100_000
 
@@ -222,10 +224,23 @@ def _alone(chosen: Sign, text: str, standing: Mapping[int, Standing]) -> Waited 
     form = "wait-first" if _is_first(one) else "wait-later"
     if form == "wait-later" and waiting == [0] and one.op in _GATHERS:
         form = "gather-alone"
+    unheard = _unheard(standing) if chosen.source.rank is None else []
+    if unheard:
+        form = "wait-unheard"
+        values |= {"few": listed(unheard)}
     if place is not None:
         form = "wait-called"
         values |= {"rank": str(chosen.rank)} | dict(details.pop().values)
     return Waited(form, "peer-late", values, chosen.rank, place, details)
+
+
+def _unheard(standing: Mapping[int, Standing]) -> list[int]:
+    """The few ranks below the last one that say nothing, where all others stand in one operation."""
+    waiting = {rank: one for rank, one in standing.items() if one.seq is not None}
+    places = {(one.seq, one.op, one.group) for one in waiting.values()}
+    missing = [rank for rank in range(max(waiting, default=0)) if rank not in waiting]
+    is_few = _SHARE_UNHEARD * len(missing) <= len(waiting)
+    return missing if len(places) == 1 and is_few and len(waiting) == len(standing) else []
 
 
 def _values(one: Standing) -> dict[str, str]:
