@@ -47,6 +47,7 @@ _MADE = re.compile(r"^\S{1,80}?:(\d{1,8}):\d{1,8} \[\d{1,3}\] NCCL INFO .{0,200}
 _OF_NCCL = re.compile(r"NCCL (?:INFO|WARN)")
 _PROGRESS = re.compile(r"(?i)\bloss\b|\bstep\b|\biter|\bepoch|\d/\d")
 _MANY_GROUPS = 2
+_COUNT = re.compile(r"0x[0-9a-f]{1,9}|0|[1-9]\d{0,9}")
 
 
 def facts_of(text: str, said: Mapping[str, str]) -> dict[str, str]:
@@ -76,8 +77,9 @@ def _derived(
     yield from _elsewhere(known.get("module", ""), text)
     yield from _toolkit(found, known)
     yield from _groups(text)
-    if known.get("one", "").isdigit() and known.get("other", "").isdigit():
-        yield ("older" if int(known["one"]) > int(known["other"]) else "newer"), "numpy"
+    one, other = known.get("one", ""), known.get("other", "")
+    if _COUNT.fullmatch(one) and _COUNT.fullmatch(other):
+        yield ("older" if int(one, 0) > int(other, 0) else "newer"), "numpy"
 
 
 def _card(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -125,8 +127,9 @@ def _torch(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield from (("torch_base", version), ("torch_build", build or goes_with.get("build", "")))
         index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
         yield "torch_index", index
-    if "triton" in goes_with:
-        yield "triton", goes_with["triton"]
+    for part in ("triton", "codec"):
+        if part in goes_with:
+            yield part, goes_with[part]
     if build.startswith("cu"):
         yield "torch_cuda", f"{build[2:-1]}.{build[-1]}"
 
