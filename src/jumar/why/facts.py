@@ -47,6 +47,12 @@ _MADE = re.compile(r"^\S{1,80}?:(\d{1,8}):\d{1,8} \[\d{1,3}\] NCCL INFO .{0,200}
 _OF_NCCL = re.compile(r"NCCL (?:INFO|WARN)")
 _PROGRESS = re.compile(r"(?i)\bloss\b|\bstep\b|\biter|\bepoch|\d/\d")
 _MANY_GROUPS = 2
+_PARTS = 3
+# How long the step of an image's build has run, which docker writes before each line.
+_STEP = re.compile(r"^(?:#\d{1,4} )?\d{1,6}\.\d{1,3} ")
+_EXACT = re.compile(r"[A-Za-z][\w.-]*(?:\[[^\]]*\])?==(?P<v>\d[\d.]*)(?:\+\w+)?")
+_BOUND = re.compile(r"(?P<sign>[<>=!]=|[<>])\s*(?P<v>\d[\d.]*?)(?P<any>\.\*)?(?:\+\w+)?")
+_COUNT = re.compile(r"0x[0-9a-f]{1,9}|0|[1-9]\d{0,9}")
 
 
 def facts_of(text: str, said: Mapping[str, str]) -> dict[str, str]:
@@ -76,8 +82,9 @@ def _derived(
     yield from _elsewhere(known.get("module", ""), text)
     yield from _toolkit(found, known)
     yield from _groups(text)
-    if known.get("one", "").isdigit() and known.get("other", "").isdigit():
-        yield ("older" if int(known["one"]) > int(known["other"]) else "newer"), "numpy"
+    one, other = known.get("one", ""), known.get("other", "")
+    if _COUNT.fullmatch(one) and _COUNT.fullmatch(other):
+        yield ("older" if int(one, 0) > int(other, 0) else "newer"), "numpy"
 
 
 def _card(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -125,8 +132,9 @@ def _torch(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield from (("torch_base", version), ("torch_build", build or goes_with.get("build", "")))
         index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
         yield "torch_index", index
-    if "triton" in goes_with:
-        yield "triton", goes_with["triton"]
+    for part in ("triton", "codec"):
+        if part in goes_with:
+            yield part, goes_with[part]
     if build.startswith("cu"):
         yield "torch_cuda", f"{build[2:-1]}.{build[-1]}"
 
@@ -201,16 +209,17 @@ def _pinned(text: str) -> Iterator[tuple[str, str]]:
     begins = text.rfind("The conflict is caused by:")
     if begins < 0:
         return
-    lines = text[begins:].split("\n")[1:12]
+    lines = [_STEP.sub("", line) for line in text[begins:].split("\n")[1:12]]
     requested = [
         line.partition("requested ")[2].strip() for line in lines if "The user req" in line
     ]
     wanted = [found for line in lines if (found := _PINNED.match(line)) and found["range"]]
     for one in wanted:
         pin = next((pin for pin in requested if _same(pin, one["name"])), "")
-        if pin and _NAME.match(pin) is not None and pin != f"{one['name']}{one['range']}":
+        if pin and pin != f"{one['name']}{one['range']}" and not _allows(one["range"], pin):
             yield from (("pin", pin), ("pin_who", one["who"]))
             yield "pin_fit", f"{one['name']}{_range(one['range'])}"
+            yield from _partner(one["who"].partition(" ")[0], pin)
             return
     rivals = [(one, other) for one in wanted for other in wanted if _differ(one, other)]
     for one, other in rivals[:1]:
@@ -243,6 +252,47 @@ def _groups(text: str) -> Iterator[tuple[str, str]]:
     most = max(made.values(), default=0)
     if most >= _MANY_GROUPS:
         yield "groups", str(most)
+
+
+def _partner(who: str, pin: str) -> Iterator[tuple[str, str]]:
+    """The release of a package that is compiled for torch, where torch is pinned."""
+    pinned = _EXACT.fullmatch(pin)
+    if pinned is None or not pin.startswith("torch=="):
+        return
+    version = pinned["v"]
+    part = {"torchvision": "vision", "torchaudio": "audio"}.get(who, "")
+    release = dict(_torch({"torch": version})).get(part, "")
+    release = release or belonging(who, version).get(who, "")
+    if release:
+        yield "pin_partner", f"{who}=={release}"
+
+
+def _allows(wanted: str, pin: str) -> bool:
+    """Whether one version, asked for with ==, is within a range; one that is not read is taken to be outside."""
+    exact = _EXACT.fullmatch(pin)
+    parts = [_BOUND.fullmatch(part) for part in _range(wanted).split(",")]
+    return exact is not None and all(part and _holds(part, exact["v"]) for part in parts)
+
+
+def _holds(bound: re.Match[str], version: str) -> bool:
+    asked, limit = _padded(version), _padded(bound["v"])
+    if bound["sign"] in ("==", "!=") and bound["any"]:
+        given = len(_numbers(bound["v"]))
+        return (asked[:given] == limit[:given]) is (bound["sign"] == "==")
+    holds = {
+        "==": asked == limit,
+        "!=": asked != limit,
+        ">=": asked >= limit,
+        "<=": asked <= limit,
+        ">": asked > limit,
+        "<": asked < limit,
+    }
+    return holds.get(bound["sign"], False)
+
+
+def _padded(version: str) -> tuple[int, ...]:
+    numbers = _numbers(version)
+    return numbers + (0,) * (_PARTS - len(numbers))
 
 
 def _differ(one: re.Match[str], other: re.Match[str]) -> bool:
