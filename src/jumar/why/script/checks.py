@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
-from jumar.why.script import unbound
+from jumar.why.script import options, ranks, unbound, yamls
 from jumar.why.script.reading import Fault, Finding, Script
 
 Look = Callable[[Fault, Script], Finding | None]
 
-CHECKS: Sequence[tuple[frozenset[str], Look]] = ((unbound.CAUSES, unbound.look),)
+CHECKS: Sequence[tuple[frozenset[str], Look]] = (
+    (unbound.CAUSES, unbound.look),
+    (ranks.CAUSES, ranks.look),
+    (options.CAUSES, options.look),
+    (yamls.CAUSES, yamls.look),
+)
 """The first that finds something counts."""
 
 
