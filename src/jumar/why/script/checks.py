@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from jumar.why.script import options, ranks, unbound, yamls
+from jumar.why.script import commands, options, processes, ranks, unbound, yamls
 from jumar.why.script.reading import Fault, Finding, Script
 
 Look = Callable[[Fault, Script], Finding | None]
@@ -12,6 +12,8 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (ranks.CAUSES, ranks.look),
     (options.CAUSES, options.look),
     (yamls.CAUSES, yamls.look),
+    (processes.CAUSES, processes.look),
+    (commands.CAUSES, commands.look),
 )
 """The first that finds something counts."""
 
