@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from jumar.why.script import commands, options, processes, ranks, unbound, yamls
+from jumar.why.script import commands, handed, leaving, options, processes, ranks, swallowed, unbound, yamls
 from jumar.why.script.reading import Fault, Finding, Script
 
 Look = Callable[[Fault, Script], Finding | None]
@@ -14,6 +14,9 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (yamls.CAUSES, yamls.look),
     (processes.CAUSES, processes.look),
     (commands.CAUSES, commands.look),
+    (leaving.CAUSES, leaving.look),
+    (swallowed.CAUSES, swallowed.look),
+    (handed.CAUSES, handed.look),
 )
 """The first that finds something counts."""
 
