@@ -47,7 +47,7 @@ from jumar.why.signs import (
     read_log,
     year_of,
 )
-from jumar.why.silent import end_of, silent_end
+from jumar.why.silent import end_of, last_line, silent_end
 from jumar.why.symbols import LONGEST_ERROR, cut
 from jumar.why.waited import Waited
 from jumar.why.waiting import waited
@@ -114,13 +114,15 @@ def unread(files: int) -> Verdict:
 
 def _nothing(logs: Sequence[Source], read: Logs, code: Code | None) -> Verdict:
     """Where no log tells of a fault."""
-    alone = _by_script_alone("nothing", read, code)
+    alone = _by_script_alone("nothing", read, code, last_line(logs) or "")
     return alone or answer("nothing", {}, read, details=silent_end(logs))
 
 
-def _by_script_alone(name: str, read: Logs, code: Code | None) -> Verdict | None:
+def _by_script_alone(
+    name: str, read: Logs, code: Code | None, last: str = ""
+) -> Verdict | None:
     """What the script shows of an end of which no log says why."""
-    alone = shown_alone(name, code)
+    alone = shown_alone(name, code, last)
     if alone is None:
         return None
     cause, found, evidence = alone

@@ -14,11 +14,16 @@ _LONGEST = 160
 
 def silent_end(sources: Sequence[Source]) -> list[Detail]:
     """The last line of the log that was written last, and how to see what ended it."""
-    ends = [end for source in sources if (end := end_of(source)) is not None]
-    if not ends:
+    last = last_line(sources)
+    if last is None:
         return []
-    _, last = max(ends, key=lambda end: end[0])
     return [Detail(WHAT, "silent-end", {"last": last}), Detail(REMEDY, "silent-next", {})]
+
+
+def last_line(sources: Sequence[Source]) -> str | None:
+    """The last line of the log that was written last; None where no log has one."""
+    ends = [end for source in sources if (end := end_of(source)) is not None]
+    return max(ends, key=lambda end: end[0])[1] if ends else None
 
 
 def end_of(source: Source) -> tuple[float, str] | None:

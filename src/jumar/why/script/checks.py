@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from jumar.why.script import commands, handed, leaving, options, processes, ranks, swallowed, unbound, yamls
+from jumar.why.script import commands, handed, leaving, options, paths, processes, ranks, shells, swallowed, unbound, yamls
 from jumar.why.script.reading import Fault, Finding, Script
 
 Look = Callable[[Fault, Script], Finding | None]
@@ -17,6 +17,8 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (leaving.CAUSES, leaving.look),
     (swallowed.CAUSES, swallowed.look),
     (handed.CAUSES, handed.look),
+    (paths.CAUSES, paths.look),
+    (shells.CAUSES, shells.look),
 )
 """The first that finds something counts."""
 

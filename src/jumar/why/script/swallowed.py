@@ -48,7 +48,7 @@ def _import_hidden(fault: Fault, script: Script) -> Finding | None:
                     wanted = next(one for one in attempt.body if _is_import(one))
                     where = script.place(own.file, wanted)
                     values = {"name": min(name), "import": shown(wanted), "where": str(where)}
-                    return Finding("import-hidden", values, (where,), "module-missing")
+                    return Finding("import-caught", values, (where,), "module-missing")
     return None
 
 

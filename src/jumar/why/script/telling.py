@@ -48,12 +48,12 @@ def show_in_script(event: Event, code: Code | None, log: str) -> Shown:
 
 
 def shown_alone(
-    cause: str, code: Code | None
+    cause: str, code: Code | None, last: str = ""
 ) -> tuple[Cause, Finding, tuple[Evidence, ...]] | None:
-    """What the script shows where no line of a log tells of a fault: `cause` is what the platform saw, or `nothing`."""
+    """What the script shows where no line of a log tells of a fault: `cause` is what the platform saw, or `nothing`, and `last` the log's last line."""
     if code is None:
         return None
-    found = found_in(Fault(cause, None, "", {}, ""), Script(code))
+    found = found_in(Fault(cause, None, last, {}, last), Script(code))
     if found is None:
         return None
     known = causes()[found.cause or cause]
