@@ -2,7 +2,19 @@
 
 from collections.abc import Callable, Sequence
 
-from jumar.why.script import commands, handed, leaving, options, paths, processes, ranks, shells, swallowed, unbound, yamls
+from jumar.why.script import (
+    commands,
+    handed,
+    leaving,
+    options,
+    paths,
+    processes,
+    ranks,
+    shells,
+    swallowed,
+    unbound,
+    yamls,
+)
 from jumar.why.script.reading import Fault, Finding, Script
 
 Look = Callable[[Fault, Script], Finding | None]

@@ -18,9 +18,13 @@ _RUNS = frozenset(("run", "call", "check_call", "check_output", "Popen"))
 _MISSING = re.compile(r"No such file or directory: '(?P<path>[^']+)'")
 _UNSET = re.compile(r"KeyError: '(?P<name>[A-Z][A-Z0-9_]*)'")
 _SHELL = (".sh", ".slurm")
-_LAUNCHED = frozenset(("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"))
+_LAUNCHED = frozenset(
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE")
+)
 _COMMAND = re.compile(r"Command '?\[(?P<parts>.{1,2000}?)\]'? (?:returned|died)")
-_EXIT = re.compile(r"exit(?:ed)?(?: with)? (?:status|code):? (?P<code>\d+)|exitcode\W+(?P<other>\d+)")
+_EXIT = re.compile(
+    r"exit(?:ed)?(?: with)? (?:status|code):? (?P<code>\d+)|exitcode\W+(?P<other>\d+)"
+)
 
 
 def look(fault: Fault, script: Script) -> Finding | None:
@@ -41,8 +45,9 @@ def _one_text(fault: Fault, script: Script) -> Finding | None:
     statement = statement_at(tree, failed.line)
     for call in calls_in([] if statement is None else [statement]):
         given = argument(call, "args", 0)
-        is_text = given is not None and not isinstance(given, ast.List | ast.Tuple)
-        if called(call) in _RUNS and is_text and argument(call, "shell") is None:
+        if given is None or isinstance(given, ast.List | ast.Tuple):
+            continue
+        if called(call) in _RUNS and argument(call, "shell") is None:
             where = script.place(failed.file, call)
             values = {"call": dotted(call.func), "given": shown(given), "where": str(where)}
             return Finding("command-text", values, (where,), "arguments")
@@ -120,22 +125,32 @@ def _unknown_option(fault: Fault, script: Script) -> Finding | None:
         return None
     parts = re.findall(r"'([^']*)'", command["parts"])
     child = next((one for one in parts if one.endswith(".py")), None)
-    files = [name for name in script.names if child and name.endswith(f"/{child.removeprefix('./')}")]
+    files = [
+        name for name in script.names if child and name.endswith(f"/{child.removeprefix('./')}")
+    ]
     tree = script.tree(files[0]) if len(files) == 1 else None
     if tree is None or child is None:
         return None
     calls = [call for call in calls_in([tree]) if called(call) == "add_argument"]
     known = [text_in(one) or "" for call in calls for one in call.args]
-    given = [one.partition("=")[0] for one in parts[parts.index(child) + 1 :] if one.startswith("--")]
+    given = [
+        one.partition("=")[0] for one in parts[parts.index(child) + 1 :] if one.startswith("--")
+    ]
     wrong = [one for one in given if not any(name.startswith(one) for name in known)]
-    if not calls or len(wrong) != 1 or any(called(call) == "parse_known_args" for call in calls_in([tree])):
+    if (
+        not calls
+        or len(wrong) != 1
+        or any(called(call) == "parse_known_args" for call in calls_in([tree]))
+    ):
         return None
     where = script.place(files[0], calls[0])
     values = {
         "option": wrong[0],
         "child": child,
         "known": ", ".join(f"`{one}`" for one in known[:8]),
-        "where": str(script.failed and script.place(script.failed.file, script.failed.line) or where),
+        "where": str(
+            (script.failed and script.place(script.failed.file, script.failed.line)) or where
+        ),
     }
     return Finding("child-option", values, (where,), "arguments")
 
@@ -158,7 +173,13 @@ def _number_as_exit(fault: Fault, script: Script) -> Finding | None:
             value = None if known is None else _returned(known[1])
             if value is not None and known is not None:
                 where, there = script.place(own.file, call), script.place(known[0].file, value)
-                values = {"call": shown(call), "value": shown(value), "where": str(where), "there": str(there), "function": known[1].name}
+                values = {
+                    "call": shown(call),
+                    "value": shown(value),
+                    "where": str(where),
+                    "there": str(there),
+                    "function": known[1].name,
+                }
                 return Finding("exit-value", values, (where, there), "python-error")
     return None
 
@@ -171,7 +192,10 @@ def _returned(function: Function) -> ast.expr | None:
         for one in values
         if isinstance(one, ast.Dict | ast.List | ast.Tuple | ast.JoinedStr)
         or (isinstance(one, ast.BinOp) and isinstance(one.op, ast.Div))
-        or (isinstance(one, ast.Name) and re.search(r"acc|loss|metric|result|model|score|f1|best|history", one.id))
+        or (
+            isinstance(one, ast.Name)
+            and re.search(r"acc|loss|metric|result|model|score|f1|best|history", one.id)
+        )
     ]
     return sure[0] if sure and len(sure) == len(values) else None
 
@@ -180,7 +204,10 @@ def _blank_behind(fault: Fault, script: Script) -> Finding | None:
     """A backslash at the end of a line with a blank behind it."""
     if fault.cause not in ("arguments", "command-missing"):
         return None
-    if not re.search(r"the following arguments are required|command not found|unrecognized arguments", fault.error):
+    if not re.search(
+        r"the following arguments are required|command not found|unrecognized arguments",
+        fault.error,
+    ):
         return None
     found: Sequence[Place] = [
         script.place(name, number)

@@ -7,9 +7,13 @@ from jumar.why.script.own import called, calls_in, own_files, shown
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, dotted
 
-CAUSES = frozenset(("data-columns", "wrong-type", "attribute-missing", "wrapped-model", "arguments", "library-use"))
+CAUSES = frozenset(
+    ("data-columns", "wrong-type", "attribute-missing", "wrapped-model", "arguments", "library-use")
+)
 _NO_LOSS = re.compile(r"did not return a loss from the inputs")
-_ACCELERATED = re.compile(r"'(?:Accelerated\w+|DataLoaderShard|\w*DataLoader\w*|DistributedDataParallel|[A-Z]\w+)' object")
+_ACCELERATED = re.compile(
+    r"'(?:Accelerated\w+|DataLoaderShard|\w*DataLoader\w*|DistributedDataParallel|[A-Z]\w+)' object"
+)
 
 
 def look(fault: Fault, script: Script) -> Finding | None:
@@ -28,10 +32,18 @@ def _prepared(fault: Fault, script: Script) -> Finding | None:
             target = node.targets[0]
             if called(node.value) != "prepare" or not isinstance(target, ast.Tuple):
                 continue
-            got, given = [dotted(one) for one in target.elts], [dotted(one) for one in node.value.args]
+            got, given = (
+                [dotted(one) for one in target.elts],
+                [dotted(one) for one in node.value.args],
+            )
             if got != given and sorted(got) == sorted(given) and all(got):
                 where = script.place(own.file, node)
-                values = {"got": ", ".join(got), "given": ", ".join(given), "call": dotted(node.value.func), "where": str(where)}
+                values = {
+                    "got": ", ".join(got),
+                    "given": ", ".join(given),
+                    "call": dotted(node.value.func),
+                    "where": str(where),
+                }
                 return Finding("prepare-order", values, (where,), "arguments")
     return None
 
@@ -54,10 +66,12 @@ def _no_labels(fault: Fault, script: Script) -> Finding | None:
         return None
     own, node, method = found[0]
     names = [one.arg for one in (*method.args.args, *method.args.kwonlyargs)][1:]
-    if method.args.kwarg is not None or any(name in ("labels", "label", "label_ids") for name in names):
+    if method.args.kwarg is not None or any(
+        name in ("labels", "label", "label_ids") for name in names
+    ):
         return None
     inputs = re.search(r"inputs it received are ([\w, ]+)", fault.error)
-    received = set() if inputs is None else set(re.split(r"[ ,]+", inputs[1]))
+    received: set[str] = set() if inputs is None else set(re.split(r"[ ,]+", inputs[1]))
     left = [name for name in names if name not in received]
     if len(left) != 1:
         return None
@@ -72,7 +86,10 @@ def _trained(script: Script) -> set[str]:
     for own in own_files(script):
         for call in calls_in([own.tree]):
             if called(call).endswith("Trainer"):
-                made |= {called(one) for one in calls_in([*call.args, *(key.value for key in call.keywords)])}
+                made |= {
+                    called(one)
+                    for one in calls_in([*call.args, *(key.value for key in call.keywords)])
+                }
                 names = {one.id for one in ast.walk(call) if isinstance(one, ast.Name)}
                 made |= {
                     shown(one.value.func)

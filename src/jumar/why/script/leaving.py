@@ -2,20 +2,71 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from jumar.why.script.own import Own, argument, called, calls_in, own_files, shown
+from jumar.why.script.own import Own, called, calls_in, own_files, shown
 from jumar.why.script.ranks import is_collective, only_some_ranks
 from jumar.why.script.reading import Call, Fault, Finding, Script
-from jumar.why.script.tree import Scope, chain_of, dotted, own_nodes, parents_of, scope_at, statement_at
+from jumar.why.script.tree import (
+    Scope,
+    chain_of,
+    dotted,
+    own_nodes,
+    parents_of,
+    scope_at,
+    statement_at,
+)
 
-CAUSES = frozenset(("rank-mismatch", "peer-late", "peer-lost", "peer-finished", "file-missing", "checkpoint-broken"))
+CAUSES = frozenset(
+    (
+        "rank-mismatch",
+        "peer-late",
+        "peer-lost",
+        "peer-finished",
+        "file-missing",
+        "checkpoint-broken",
+    )
+)
 _KILLED = re.compile(r"exitcode\W+-(?:9|11)\b|Signal (?:9|11)|SIGKILL|SIGSEGV|Killed")
-_TRAINS = re.compile(r"DistributedDataParallel|\bDDP\(|init_process_group|FullyShardedDataParallel|fully_shard|Accelerator\(|fabric")
+_TRAINS = re.compile(
+    r"DistributedDataParallel|\bDDP\(|init_process_group|FullyShardedDataParallel|fully_shard|Accelerator\(|fabric"
+)
 _ENDS = frozenset(("sys.exit", "exit", "quit", "os._exit"))
-_WRITES = frozenset(("save", "save_pretrained", "dump", "to_csv", "savez", "save_file", "download", "makedirs", "mkdir", "write_text", "copy", "extractall", "to_parquet", "save_to_disk"))
-_READS = frozenset(("load", "open", "from_pretrained", "read_csv", "load_file", "listdir", "read_text", "read_parquet", "load_from_disk", "ImageFolder"))
-_MISSING = re.compile(r"No such file or directory: '([^']+)'|unexpected EOF|Ran out of input|failed finding central directory|does not exist")
+_WRITES = frozenset(
+    (
+        "save",
+        "save_pretrained",
+        "dump",
+        "to_csv",
+        "savez",
+        "save_file",
+        "download",
+        "makedirs",
+        "mkdir",
+        "write_text",
+        "copy",
+        "extractall",
+        "to_parquet",
+        "save_to_disk",
+    )
+)
+_READS = frozenset(
+    (
+        "load",
+        "open",
+        "from_pretrained",
+        "read_csv",
+        "load_file",
+        "listdir",
+        "read_text",
+        "read_parquet",
+        "load_from_disk",
+        "ImageFolder",
+    )
+)
+_MISSING = re.compile(
+    r"No such file or directory: '([^']+)'|unexpected EOF|Ran out of input|failed finding central directory|does not exist"
+)
 
 
 def look(fault: Fault, script: Script) -> Finding | None:
@@ -37,7 +88,7 @@ def _too_early(fault: Fault, script: Script) -> Finding | None:
     if failed is None or tree is None or not _MISSING.search(fault.error) or fault.rank == 0:
         return None
     scope, statement = scope_at(tree, failed.line), statement_at(tree, failed.line)
-    read = set() if statement is None else _paths(statement, _READS)
+    read: set[str] = set() if statement is None else _paths(statement, _READS)
     for branch in own_nodes(scope):
         if not isinstance(branch, ast.If) or branch.lineno > failed.line:
             continue
@@ -50,8 +101,16 @@ def _too_early(fault: Fault, script: Script) -> Finding | None:
             if (branch.end_lineno or 0) < call.lineno <= failed.line and is_collective(call)
         ]
         if read & written and not between:
-            first, second = script.place(failed.file, branch), script.place(failed.file, failed.line)
-            values = {"path": min(read & written), "guard": first.text, "where": str(first), "there": str(second)}
+            first, second = (
+                script.place(failed.file, branch),
+                script.place(failed.file, failed.line),
+            )
+            values = {
+                "path": min(read & written),
+                "guard": first.text,
+                "where": str(first),
+                "there": str(second),
+            }
             return Finding("rank-early", values, (first, second), "rank-mismatch")
     return None
 
@@ -64,7 +123,11 @@ def _paths(statement: ast.stmt, functions: frozenset[str]) -> set[str]:
         if called(call) in functions
         for value in (*call.args, *(one.value for one in call.keywords))
         if isinstance(value, ast.Name | ast.Attribute | ast.JoinedStr | ast.Call)
-        or (isinstance(value, ast.Constant) and isinstance(value.value, str) and len(value.value) > 3)
+        or (
+            isinstance(value, ast.Constant)
+            and isinstance(value.value, str)
+            and len(value.value) > 3
+        )
     }
 
 
@@ -75,17 +138,29 @@ def _same_direction(script: Script) -> Finding | None:
     if failed is None or tree is None:
         return None
     scope = scope_at(tree, failed.line)
-    calls = sorted((node for node in own_nodes(scope) if isinstance(node, ast.Call)), key=lambda node: node.lineno)
+    calls = sorted(
+        (node for node in own_nodes(scope) if isinstance(node, ast.Call)),
+        key=lambda node: node.lineno,
+    )
     parents = parents_of(tree)
     first = [one for one in calls if called(one) == "recv" and one.lineno == failed.line]
     later = [one for one in calls if called(one) == "send" and one.lineno > failed.line]
-    if not first or not later or any(one.lineno < failed.line for one in calls if called(one) in ("send", "isend")):
+    if (
+        not first
+        or not later
+        or any(one.lineno < failed.line for one in calls if called(one) in ("send", "isend"))
+    ):
         return None
     for one in (first[0], later[0]):
         if any(isinstance(holder, ast.If) for holder in chain_of(one, parents)):
             return None
     place, other = script.place(failed.file, first[0]), script.place(failed.file, later[0])
-    values = {"recv": shown(first[0]), "send": shown(later[0]), "where": str(place), "there": str(other)}
+    values = {
+        "recv": shown(first[0]),
+        "send": shown(later[0]),
+        "where": str(place),
+        "there": str(other),
+    }
     return Finding("receive-first", values, (place, other), "rank-mismatch")
 
 
@@ -115,68 +190,115 @@ def _leavings(script: Script, call: Call) -> Iterator[tuple[ast.stmt, ast.If]]:
         return
     scope = scope_at(tree, call.line)
     parents = parents_of(scope)
-    loops = [one for one in own_nodes(scope) if isinstance(one, ast.For | ast.While) and one.lineno <= call.line <= (one.end_lineno or 0)]
+    loops = [
+        one
+        for one in own_nodes(scope)
+        if isinstance(one, ast.For | ast.While) and one.lineno <= call.line <= (one.end_lineno or 0)
+    ]
     for node in own_nodes(scope):
         chain = list(chain_of(node, parents))
         holder = next((one for one in chain if isinstance(one, ast.If)), None)
         if holder is None or node not in holder.body:
             continue
         inner = next((one for one in chain if isinstance(one, ast.For | ast.While)), None)
-        is_exit = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and dotted(node.value.func) in _ENDS
-        if isinstance(node, ast.Break | ast.Continue) and inner in loops and isinstance(node, ast.stmt):
-            if isinstance(node, ast.Break) or node.lineno < call.line:
-                yield node, holder
-        elif (is_exit or (isinstance(node, ast.Return) and inner in loops)) and isinstance(node, ast.stmt):
-            if inner in loops or node.lineno < call.line:
-                yield node, holder
+        is_exit = (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Call)
+            and dotted(node.value.func) in _ENDS
+        )
+        is_before = isinstance(node, ast.stmt) and node.lineno < call.line
+        if isinstance(node, ast.Break | ast.Return):
+            is_it = inner in loops
+        elif isinstance(node, ast.Continue):
+            is_it = inner in loops and is_before
+        else:
+            is_it = is_exit and (inner in loops or is_before)
+        if is_it and isinstance(node, ast.stmt):
+            yield node, holder
 
 
 def _is_same_everywhere(script: Script, test: ast.expr) -> bool:
     """Whether all ranks come to the same: a count of steps, a setting, a value that was reduced, the rank itself."""
     if only_some_ranks(test) is not None:
         return True
-    names = {dotted(node) for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)} - {""}
+    names = {
+        dotted(node) for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute)
+    } - {""}
     has_call = any(isinstance(node, ast.Call) for node in ast.walk(test))
-    if isinstance(test, ast.Compare) and not has_call and not any(_is_measured(name) for name in names):
+    if (
+        isinstance(test, ast.Compare)
+        and not has_call
+        and not any(_is_measured(name) for name in names)
+    ):
         return True
-    if not has_call and all(re.match(r"args|cfg|config|self\.args|opt$|[A-Z_]+$", name) for name in names):
+    if not has_call and all(
+        re.match(r"args|cfg|config|self\.args|opt$|[A-Z_]+$", name) for name in names
+    ):
         return True
     code = "\n".join(script.text(own.file) or "" for own in own_files(script))
-    return bool(re.search(r"\b(?:all_reduce|broadcast|broadcast_object_list|all_gather\w*|gather_for_metrics|check_trigger)\(", code))
+    return bool(
+        re.search(
+            r"\b(?:all_reduce|broadcast|broadcast_object_list|all_gather\w*|gather_for_metrics|check_trigger)\(",
+            code,
+        )
+    )
 
 
 def _is_measured(name: str) -> bool:
-    return bool(re.search(r"loss|val|acc|metric|score|best|bad|wait|patience|counter|time|elapsed|shape|grad|norm", name, re.I))
+    return bool(
+        re.search(
+            r"loss|val|acc|metric|score|best|bad|wait|patience|counter|time|elapsed|shape|grad|norm",
+            name,
+            re.I,
+        )
+    )
 
 
 def _unequal_shares(script: Script) -> Finding | None:
     """Each rank takes every world-th item: with a number that cannot be divided some get one more."""
-    if any(not _is_in_loop(script, call) for call in script.calls[-1:]) and not any(_is_in_loop(script, call) for call in script.calls):
+    if any(not _is_in_loop(script, call) for call in script.calls[-1:]) and not any(
+        _is_in_loop(script, call) for call in script.calls
+    ):
         return None
     found: list[tuple[Own, ast.AST]] = []
     for own in own_files(script):
         for node in ast.walk(own.tree):
             step = node.step if isinstance(node, ast.Slice) else None
             start = node.lower if isinstance(node, ast.Slice) else None
-            if isinstance(node, ast.Call) and called(node) in ("range", "islice") and len(node.args) >= 3:
+            if (
+                isinstance(node, ast.Call)
+                and called(node) in ("range", "islice")
+                and len(node.args) >= 3
+            ):
                 start, step = node.args[-3], node.args[-1]
-            if start is not None and step is not None and _is_name(start, "rank") and _is_name(step, "world"):
+            if (
+                start is not None
+                and step is not None
+                and _is_name(start, "rank")
+                and _is_name(step, "world")
+            ):
                 found.append((own, node))
     if len(found) != 1 or _evens_out(found[0][0], script):
         return None
     own, node = found[0]
     where = script.place(own.file, getattr(node, "lineno", 1))
-    return Finding("rank-shares", {"where": str(where), "line": where.text}, (where,), "rank-mismatch")
+    return Finding(
+        "rank-shares", {"where": str(where), "line": where.text}, (where,), "rank-mismatch"
+    )
 
 
 def _evens_out(own: Own, script: Script) -> bool:
     code = "\n".join(script.text(one.file) or "" for one in own_files(script))
-    return bool(re.search(r"\.join\(\)|\bJoin\(|drop_last|// *(?:self\.)?world|% *(?:self\.)?world", code))
+    return bool(
+        re.search(r"\.join\(\)|\bJoin\(|drop_last|// *(?:self\.)?world|% *(?:self\.)?world", code)
+    )
 
 
 def _is_name(node: ast.expr, word: str) -> bool:
     name = dotted(node).rpartition(".")[2] or (called(node) if isinstance(node, ast.Call) else "")
-    return word in name or (word == "world" and name in ("num_replicas", "nprocs", "ws", "n_ranks", "num_ranks"))
+    return word in name or (
+        word == "world" and name in ("num_replicas", "nprocs", "ws", "n_ranks", "num_ranks")
+    )
 
 
 def _is_in_loop(script: Script, call: Call) -> bool:

@@ -16,7 +16,9 @@ CAUSES = frozenset(
         *("checkpoint-fit", "unsupported", "refused", "not-there", "library-use", "python-error"),
     )
 )
-_TEXT = re.compile(r"\bstr\b|non-int of type|positive integer value, but got|must be (?:a )?(?:int|float|real number)")
+_TEXT = re.compile(
+    r"\bstr\b|non-int of type|positive integer value, but got|must be (?:a )?(?:int|float|real number)"
+)
 _CHARACTER = re.compile(r": '(.)'$|KeyError: '(.)'|: \"(.)\"$")
 _OFF = r"['\"]?(?:[Ff]alse|FALSE|0|[Nn]o|[Oo]ff)\b"
 
@@ -89,7 +91,11 @@ def _of_environment(node: ast.expr) -> tuple[str, ast.expr | None] | None:
     if isinstance(node, ast.Subscript) and dotted(node.value) in ("os.environ", "environ"):
         name = text_in(node.slice)
         return None if name is None else (name, None)
-    if isinstance(node, ast.Call) and dotted(node.func) in ("os.environ.get", "os.getenv", "getenv"):
+    if isinstance(node, ast.Call) and dotted(node.func) in (
+        "os.environ.get",
+        "os.getenv",
+        "getenv",
+    ):
         name = text_in(argument(node, "key", 0))
         return None if name is None else (name, argument(node, "default", 1))
     return None

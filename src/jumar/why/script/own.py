@@ -85,8 +85,8 @@ def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr
 
 def text_in(node: ast.AST | None) -> str | None:
     """The text that a literal is."""
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return node.value if is_text and isinstance(node, ast.Constant) else None
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, str) else None
 
 
 def shown(node: ast.AST, most: int = 80) -> str:

@@ -11,7 +11,9 @@ from jumar.why.script.tree import Function, dotted, scope_at, statement_at
 
 CAUSES = frozenset(("file-missing", "zero-division", "data-empty", "configuration", "index-range"))
 _MISSING = re.compile(r"No such file or directory: '(?P<path>[^'\n]+)'")
-_IS_EMPTY = re.compile(r"division by zero|num_samples=0|list index out of range|empty (?:sequence|list)|arg is an empty|at least one array|non-empty")
+_IS_EMPTY = re.compile(
+    r"division by zero|num_samples=0|list index out of range|empty (?:sequence|list)|arg is an empty|at least one array|non-empty"
+)
 _LOOKS = frozenset(("glob", "iglob", "rglob", "scandir", "walk"))
 _MOST_STEPS = 4
 _ALIKE = 0.8
@@ -76,19 +78,30 @@ def _comes_from(script: Script, files: Sequence[Own], own: Own, call: ast.Call) 
     for _ in range(_MOST_STEPS):
         if holder in names or names & holds:
             return True
-        wider = set(names)
-        for scope in scopes:
-            for node in ast.walk(scope):
-                if isinstance(node, ast.Assign) and set(_names(node.targets)) & names:
-                    wider |= set(_names([node.value]))
-        for one in files:
-            for node in ast.walk(one.tree):
-                if isinstance(node, Function | ast.ClassDef) and node.name in names:
-                    wider |= {called(inner) for inner in calls_in([node])}
-        if wider == names:
-            return False
-        names = wider
+        names |= _set_from(scopes, names) | _called_in(files, names)
     return False
+
+
+def _set_from(scopes: Sequence[ast.AST], names: set[str]) -> set[str]:
+    """The names in what these are set to."""
+    return {
+        name
+        for scope in scopes
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Assign) and set(_names(node.targets)) & names
+        for name in _names([node.value])
+    }
+
+
+def _called_in(files: Sequence[Own], names: set[str]) -> set[str]:
+    """What the functions and classes of these names call."""
+    return {
+        called(inner)
+        for own in files
+        for node in ast.walk(own.tree)
+        if isinstance(node, Function | ast.ClassDef) and node.name in names
+        for inner in calls_in([node])
+    }
 
 
 def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:

@@ -24,13 +24,21 @@ CAUSES = frozenset(
     )
 )
 _STARTS = frozenset(("spawn", "start_processes", "Process", "Thread", "Timer"))
+_HANDS_OVER = _STARTS | {
+    *("map", "imap", "imap_unordered", "starmap", "apply", "apply_async", "map_async", "submit"),
+    *("Pool", "ProcessPoolExecutor"),
+}
 _NOT_ITERABLE = re.compile(r"after \* must be an iterable, not (\w+)")
-_POSITIONAL = re.compile(r"(?P<name>\w+)\(\) takes (?P<has>\d+) positional arguments? but (?P<given>\d+) w")
+_POSITIONAL = re.compile(
+    r"(?P<name>\w+)\(\) takes (?P<has>\d+) positional arguments? but (?P<given>\d+) w"
+)
 _NONE_OR_UNSET = re.compile(r"'NoneType' object|name '(\w+)' is not defined")
 _QUEUES = frozenset(("Queue", "JoinableQueue", "SimpleQueue"))
 _AT_START = re.compile(r"default_pg|store|rendezvous|clients joined|init_process_group", re.I)
 _OF_NODES = re.compile(r"nnodes|num_nodes|n_nodes|node_rank|NODE_RANK|machine_rank")
-_SPAWNS = re.compile(r"set_start_method\(\s*['\"](?:spawn|forkserver)|get_context\(\s*['\"](?:spawn|forkserver)|multiprocessing_context\s*=\s*['\"](?:spawn|forkserver)|\.spawn\(")
+_SPAWNS = re.compile(
+    r"set_start_method\(\s*['\"](?:spawn|forkserver)|get_context\(\s*['\"](?:spawn|forkserver)|multiprocessing_context\s*=\s*['\"](?:spawn|forkserver)|\.spawn\("
+)
 
 
 def look(fault: Fault, script: Script) -> Finding | None:
@@ -82,7 +90,16 @@ def _rank_not_taken(fault: Fault, script: Script, files: Sequence[Own]) -> Findi
         values = {"name": said["name"], "where": str(where), "has": said["has"]}
         text = text_in(given)
         if text is not None or isinstance(given, ast.Name):
-            return Finding("spawn-tuple", {"call": called(call), "given": shown(given), "where": str(where)}, (where,), "arguments") if given is not None else None
+            return (
+                Finding(
+                    "spawn-tuple",
+                    {"call": called(call), "given": shown(given), "where": str(where)},
+                    (where,),
+                    "arguments",
+                )
+                if given is not None
+                else None
+            )
         is_counted = isinstance(given, ast.Tuple) and len(given.elts) == int(said["has"])
         if called(call) == "spawn" and is_counted and int(said["given"]) == int(said["has"]) + 1:
             return Finding("spawn-rank", values, (where,), "arguments")
@@ -169,10 +186,14 @@ def _global_unset(fault: Fault, script: Script, files: Sequence[Own]) -> Finding
     if own is None or not _SPAWNS.search(text):
         return None
     inner = scope_at(own.tree, failed.line)
+    if not isinstance(inner, Function):
+        return None
     used = {
         node.id
         for node in own_nodes(inner)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.lineno == failed.line
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and node.lineno == failed.line
     }
     setters = {
         name: function
@@ -185,20 +206,28 @@ def _global_unset(fault: Fault, script: Script, files: Sequence[Own]) -> Finding
     workers = _worker_functions(files)
     for name in sorted(used & set(setters)):
         setter = setters[name]
-        is_in_worker = isinstance(inner, Function) and inner.name in workers
-        if is_in_worker and setter.name not in workers and not _called_by(inner, setter.name):
+        if (
+            inner.name in workers
+            and setter.name not in workers
+            and not _called_by(inner, setter.name)
+        ):
             first = script.place(own.file, setter)
-            values = {"name": name, "setter": setter.name, "where": str(first), "worker": inner.name}
+            values = {
+                "name": name,
+                "setter": setter.name,
+                "where": str(first),
+                "worker": inner.name,
+            }
             return Finding("spawn-global", values, (first,), "start-method")
     return None
 
 
 def _worker_functions(files: Sequence[Own]) -> set[str]:
-    """Functions that are handed to processes, with those that they call."""
+    """Functions that are handed to processes."""
     given: set[str] = set()
     for own in files:
         for call in calls_in([own.tree]):
-            if called(call) in ("map", "imap", "imap_unordered", "starmap", "apply", "apply_async", "map_async", "submit", *_STARTS):
+            if called(call) in _HANDS_OVER:
                 values = [*call.args, *(one.value for one in call.keywords)]
                 given |= {one.id for one in values if isinstance(one, ast.Name)}
     known = functions_of(files)
@@ -224,10 +253,19 @@ def _joined_first(fault: Fault, script: Script, files: Sequence[Own]) -> Finding
             queues = _assigned(function, _QUEUES)
             starts = any(called(one) == "Process" and _mentions(one, queues) for one in nodes)
             joins = [one for one in nodes if called(one) == "join" and not one.args]
-            gets = [one for one in nodes if called(one) == "get" and dotted(one.func).split(".")[0] in queues]
+            gets = [
+                one
+                for one in nodes
+                if called(one) == "get" and dotted(one.func).split(".")[0] in queues
+            ]
             if starts and joins and gets and joins[0].lineno < gets[0].lineno:
                 first, second = script.place(own.file, joins[0]), script.place(own.file, gets[0])
-                values = {"join": shown(joins[0]), "get": shown(gets[0]), "where": str(first), "there": str(second)}
+                values = {
+                    "join": shown(joins[0]),
+                    "get": shown(gets[0]),
+                    "where": str(first),
+                    "there": str(second),
+                }
                 return Finding("joined-first", values, (first, second))
     return None
 

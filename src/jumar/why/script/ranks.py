@@ -189,7 +189,10 @@ def _is_joint(call: ast.Call, joint: _Joint) -> bool:
 
 
 def _told(script: Script, alone: _Alone, joint: _Joint) -> Finding:
-    where, guard = script.place(alone.own.file, alone.call), script.place(alone.own.file, alone.holder)
+    where, guard = (
+        script.place(alone.own.file, alone.call),
+        script.place(alone.own.file, alone.holder),
+    )
     values = {
         "call": shown(alone.call),
         "where": str(where),
@@ -197,7 +200,9 @@ def _told(script: Script, alone: _Alone, joint: _Joint) -> Finding:
         "guarded": str(guard),
     }
     kind = "rank-only" if alone.is_main else "rank-others"
-    is_returned = isinstance(alone.holder, ast.If) and alone.call.lineno > (alone.holder.end_lineno or 0)
+    is_returned = isinstance(alone.holder, ast.If) and alone.call.lineno > (
+        alone.holder.end_lineno or 0
+    )
     kind = "rank-returned" if is_returned else kind
     if not is_collective(alone.call):
         inner = joint[called(alone.call)][1]

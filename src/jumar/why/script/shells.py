@@ -8,8 +8,12 @@ from jumar.why.script.reading import Fault, Finding, Script
 CAUSES = frozenset(("nothing",))
 _ENDS_EARLY = re.compile(r"^\s*set\s+-[a-z]*e|^#!.*\s-[a-z]*e", re.M)
 _ECHO = re.compile(r"\s*echo\s+(?:-\w+\s+)?[\"']?(?P<said>[^\"'$`]{4,}?)[\"'$`]?(?:$|[$`{(].*)")
-_FAILS_QUIETLY = re.compile(r"\b(?:grep|egrep|pgrep|diff|cmp|which|read|expr|let|test|kill|pidof|ls)\b|\(\(|^\s*\[|\|\s*head")
-_IS_SAFE = re.compile(r"\|\|\s*(?:true|:|echo|exit)|^\s*(?:if|while|until|elif|for|case|echo|#|set|export \w+=[^$(]*$)")
+_FAILS_QUIETLY = re.compile(
+    r"\b(?:grep|egrep|pgrep|diff|cmp|which|read|expr|let|test|kill|pidof|ls)\b|\(\(|^\s*\[|\|\s*head"
+)
+_IS_SAFE = re.compile(
+    r"\|\|\s*(?:true|:|echo|exit)|^\s*(?:if|while|until|elif|for|case|echo|#|set|export \w+=[^$(]*$)"
+)
 
 
 def look(fault: Fault, script: Script) -> Finding | None:

@@ -56,7 +56,9 @@ def _used(fault: Fault, statement: ast.stmt | None) -> set[str]:
     """Names whose call or attribute fails if they are None."""
     is_called = "not callable" in fault.error
     found: set[str] = set()
-    for node in [] if statement is None else ast.walk(statement):
+    if statement is None:
+        return found
+    for node in ast.walk(statement):
         if is_called and isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             found.add(node.func.id)
         elif not is_called and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -127,17 +129,31 @@ def _filled(attempt: ast.Try) -> Iterator[str]:
 
 
 def _is_in_loop(own: Own, attempt: ast.Try) -> bool:
-    return any(isinstance(one, ast.For | ast.While) for one in chain_of(attempt, parents_of(own.tree)))
+    return any(
+        isinstance(one, ast.For | ast.While) for one in chain_of(attempt, parents_of(own.tree))
+    )
 
 
 def _is_quiet(handler: ast.ExceptHandler) -> bool:
     """Whether it goes on as if nothing had been: it prints, passes, goes to the next."""
-    if not _caught(handler) & {"", "Exception", "BaseException", "KeyError", "ValueError", "OSError", "IOError", "TypeError"}:
+    if not _caught(handler) & {
+        "",
+        "Exception",
+        "BaseException",
+        "KeyError",
+        "ValueError",
+        "OSError",
+        "IOError",
+        "TypeError",
+    }:
         return False
     return all(
-        isinstance(one, ast.Pass | ast.Continue)
-        or (isinstance(one, ast.AugAssign))
-        or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and called(one.value) in _PRINTS)
+        isinstance(one, (ast.Pass | ast.Continue, ast.AugAssign))
+        or (
+            isinstance(one, ast.Expr)
+            and isinstance(one.value, ast.Call)
+            and called(one.value) in _PRINTS
+        )
         for one in handler.body
     )
 
@@ -174,7 +190,11 @@ def _said(handler: ast.ExceptHandler, log: str) -> str:
             first = first.values[0]
         start = first.value if isinstance(first, ast.Constant) else None
         if isinstance(start, str) and len(start.strip()) > 2:
-            lines = [one.strip() for one in log.splitlines() if start.split("{")[0].split("%")[0].strip() in one]
+            lines = [
+                one.strip()
+                for one in log.splitlines()
+                if start.split("{")[0].split("%")[0].strip() in one
+            ]
             lines = [one for one in lines if not one.startswith(("print", "log"))]
             if lines:
                 return lines[-1][:160]

@@ -11,11 +11,20 @@ from jumar.why.script.tree import statement_at
 CAUSES = frozenset(
     (
         *("wrong-type", "key-missing", "configuration", "number-text", "file-missing", "not-there"),
-        *("arguments", "unpacking", "unsupported", "library-use", "attribute-missing", "hub-access"),
+        *(
+            "arguments",
+            "unpacking",
+            "unsupported",
+            "library-use",
+            "attribute-missing",
+            "hub-access",
+        ),
         *("none-value", "data-columns", "python-error", "refused", "checkpoint-broken"),
     )
 )
-_ENTRY = re.compile(r"^(?P<indent> *)(?:- )?['\"]?(?P<key>[\w.-]+)['\"]?: +(?P<value>[^#\n]*?)\s*(?:#.*)?$")
+_ENTRY = re.compile(
+    r"^(?P<indent> *)(?:- )?['\"]?(?P<key>[\w.-]+)['\"]?: +(?P<value>[^#\n]*?)\s*(?:#.*)?$"
+)
 _SECTION = re.compile(r"^(?P<indent> *)(?P<key>[\w.-]+):\s*(?:#.*)?$")
 # Without a point, or without a sign behind the e, PyYAML takes them for text.
 _POWER = re.compile(r"[-+]?(?:\d+[eE][-+]?\d+|\d+\.\d*[eE]\d+)$")
@@ -88,11 +97,15 @@ def _meant(found: Sequence[_Entry], fault: Fault, script: Script) -> Sequence[_E
         # The next would fail for the same.
         more = [one for one in left if (one.file, one.parent) in beside and one not in named]
         return [*named, *more][:3]
-    return left if len(left) == 1 or len({one.file for one in left}) == 1 and len(left) <= 2 else ()
+    return (
+        left if len(left) == 1 or (len({one.file for one in left}) == 1 and len(left) <= 2) else ()
+    )
 
 
 def _is_converted(key: str, code: str) -> bool:
-    return bool(re.search(rf"\b(?:float|int|eval|literal_eval)\([^()\n]*\b{re.escape(key)}\b", code))
+    return bool(
+        re.search(rf"\b(?:float|int|eval|literal_eval)\([^()\n]*\b{re.escape(key)}\b", code)
+    )
 
 
 def _lines(script: Script) -> Iterator[str]:
