@@ -6,6 +6,8 @@ from jumar.why.script import (
     commands,
     handed,
     leaving,
+    lookups,
+    modules,
     options,
     paths,
     processes,
@@ -13,6 +15,7 @@ from jumar.why.script import (
     shells,
     swallowed,
     unbound,
+    wrapped,
     yamls,
 )
 from jumar.why.script.reading import Fault, Finding, Script
@@ -22,6 +25,7 @@ Look = Callable[[Fault, Script], Finding | None]
 CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (unbound.CAUSES, unbound.look),
     (ranks.CAUSES, ranks.look),
+    (wrapped.CAUSES, wrapped.look),
     (options.CAUSES, options.look),
     (yamls.CAUSES, yamls.look),
     (processes.CAUSES, processes.look),
@@ -31,6 +35,8 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (handed.CAUSES, handed.look),
     (paths.CAUSES, paths.look),
     (shells.CAUSES, shells.look),
+    (lookups.CAUSES, lookups.look),
+    (modules.CAUSES, modules.look),
 )
 """The first that finds something counts."""
 

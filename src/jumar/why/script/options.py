@@ -17,7 +17,7 @@ CAUSES = frozenset(
     )
 )
 _TEXT = re.compile(
-    r"\bstr\b|non-int of type|positive integer value, but got|must be (?:a )?(?:int|float|real number)"
+    r"\bstr\b|must be an integer|non-int of type|positive integer value, but got|must be (?:a )?(?:int|float|real number)"
 )
 _CHARACTER = re.compile(r": '(.)'$|KeyError: '(.)'|: \"(.)\"$")
 _OFF = r"['\"]?(?:[Ff]alse|FALSE|0|[Nn]o|[Oo]ff)\b"
@@ -139,7 +139,7 @@ def _left_text(fault: Fault, script: Script, options: Sequence[_Option]) -> Find
     texts = [one for one in options if one.type in ("", "str") and one.is_number]
     texts += [one for one in options if one.is_variable and one not in texts]
     used = [one for one in texts if _is_used(script, one)]
-    if not used or len(used) > 3 or any(one.is_variable for one in used[1:]):
+    if not used or len(used) > 3 or len({one.is_variable for one in used}) > 1:
         return None
     places = tuple(script.place(one.file, one.node) for one in used)
     values = {"options": ", ".join(f"`{one.name}`" for one in used), "where": str(places[0])}

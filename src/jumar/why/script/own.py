@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 from jumar.why.script.reading import Script
@@ -21,6 +22,7 @@ class Own:
     tree: ast.Module
 
 
+@lru_cache(maxsize=1)
 def own_files(script: Script) -> Sequence[Own]:
     """The files of the stack and those that they import from beside them; all of a small folder if there is no stack."""
     if not script.calls:

@@ -27,6 +27,9 @@ _RANK = re.compile(r"(?:^|_)rank$|^rank(?:_|$)|^RANK$")
 _MAIN = re.compile(
     r"^_?(?:is_)?(?:(?:local_|global_)?(?:main|master|rank_?zero|rank_?0|global_zero|root)(?:_process|_rank|_node|_worker)?)$"
 )
+_OF_DATA = frozenset(
+    ("any", "all", "item", "isnan", "isinf", "isfinite", "nonzero", "numel", "sum", "max", "len")
+)
 _ONE_RANK = frozenset(("rank_zero_only", "on_main_process", "master_only", "main_process_only"))
 
 _Joint = dict[str, tuple[Function, ast.Call]]
@@ -50,6 +53,9 @@ def look(fault: Fault, script: Script) -> Finding | None:
     files = own_files(script)
     joint = _joint(files)
     used = {called(call) for own in files for call in calls_in([own.tree])}
+    found = _by_data(script, files) or _lists(script, files)
+    if found is not None:
+        return found
     for own in files:
         scopes = [own.tree, *(node for node in ast.walk(own.tree) if isinstance(node, Function))]
         for scope in scopes:
@@ -60,6 +66,79 @@ def look(fault: Fault, script: Script) -> Finding | None:
             if len({one.is_main for one in alone}) == 1:
                 return _told(script, alone[0], joint)
     return None
+
+
+def _by_data(script: Script, files: Sequence[Own]) -> Finding | None:
+    """An operation of all ranks under a condition on what each has in its own data."""
+    found = [
+        (own, branch, call)
+        for own in files
+        for function in ast.walk(own.tree)
+        if isinstance(function, Function)
+        for branch in own_nodes(function)
+        if isinstance(branch, ast.If) and not branch.orelse and _asks_data(branch.test)
+        for call in calls_in(branch.body)
+        if is_collective(call) and not _reduced_before(function, branch)
+    ]
+    if len({id(branch) for _, branch, _ in found}) != 1:
+        return None
+    own, branch, call = found[0]
+    guard, where = script.place(own.file, branch), script.place(own.file, call)
+    values = {
+        "call": shown(call),
+        "where": str(where),
+        "guard": guard.text,
+        "guarded": str(guard),
+    }
+    return Finding("rank-by-data", values, (guard, where), "rank-mismatch")
+
+
+def _asks_data(test: ast.expr) -> bool:
+    return any(called(call) in _OF_DATA for call in calls_in([test]))
+
+
+def _reduced_before(function: Function, branch: ast.If) -> bool:
+    return any(is_collective(one) and one.lineno < branch.lineno for one in calls_in([function]))
+
+
+def _lists(script: Script, files: Sequence[Own]) -> Finding | None:
+    """Lists of other lengths on rank 0 and elsewhere, which broadcast_object_list is given."""
+    for own in files:
+        for branch in ast.walk(own.tree):
+            kind = only_some_ranks(branch.test) if isinstance(branch, ast.If) else None
+            if not isinstance(branch, ast.If) or kind is None:
+                continue
+            here, there = _list_set(branch.body), _list_set(branch.orelse)
+            for name in sorted(set(here) & set(there)):
+                first, second = here[name], there[name]
+                is_sent = any(
+                    called(call) == "broadcast_object_list"
+                    and call.args
+                    and dotted(call.args[0]) == name
+                    for call in calls_in([own.tree])
+                )
+                if is_sent and len(first.elts) != len(second.elts):
+                    places = (script.place(own.file, first), script.place(own.file, second))
+                    values = {
+                        "name": name,
+                        "first": str(len(first.elts)),
+                        "second": str(len(second.elts)),
+                        "where": str(places[0]),
+                        "there": str(places[1]),
+                    }
+                    return Finding("rank-lists", values, places, "rank-mismatch")
+    return None
+
+
+def _list_set(body: Sequence[ast.stmt]) -> dict[str, ast.List]:
+    return {
+        one.targets[0].id: one.value
+        for one in body
+        if isinstance(one, ast.Assign)
+        and isinstance(one.targets[0], ast.Name)
+        and isinstance(one.value, ast.List)
+        and not any(isinstance(part, ast.Starred) for part in one.value.elts)
+    }
 
 
 def only_some_ranks(test: ast.expr) -> bool | None:
