@@ -29,6 +29,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (options.CAUSES, options.look),
     (yamls.CAUSES, yamls.look),
     (processes.CAUSES, processes.look),
+    (modules.CAUSES, modules.look),
     (commands.CAUSES, commands.look),
     (leaving.CAUSES, leaving.look),
     (swallowed.CAUSES, swallowed.look),
@@ -36,7 +37,6 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (paths.CAUSES, paths.look),
     (shells.CAUSES, shells.look),
     (lookups.CAUSES, lookups.look),
-    (modules.CAUSES, modules.look),
 )
 """The first that finds something counts."""
 

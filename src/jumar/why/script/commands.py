@@ -11,6 +11,7 @@ from jumar.why.script.tree import Function, dotted, own_nodes, statement_at
 CAUSES = frozenset(
     (
         *("file-missing", "child-failed", "key-missing", "not-there", "arguments"),
+        "configuration",
         *("command-missing", "rank-setup", "nothing"),
     )
 )
@@ -91,9 +92,12 @@ def _unexported(fault: Fault, script: Script) -> Finding | None:
         return None
     read = script.place(failed.file, failed.line)
     values = {"name": name, "read": str(read)}
+    set_at = _set_without_export(script, name)
+    if set_at is None and (fault.form or "").startswith("environment"):
+        # The log's own answer says so much.
+        return None
     if name in _LAUNCHED:
         return Finding("environment-launcher", values, (read,), "rank-setup")
-    set_at = _set_without_export(script, name)
     if set_at is not None:
         values["where"] = str(set_at)
         return Finding("shell-export", values, (set_at, read), "not-there")

@@ -176,7 +176,8 @@ def _left(fault: Fault, script: Script) -> Finding | None:
         return None
     file, node, holder = found[0]
     is_skip = isinstance(node, ast.Continue)
-    if is_skip == (fault.form == "peer-finished"):
+    has_ended = fault.form == "peer-finished" or (fault.cause == "peer-lost" and not is_skip)
+    if is_skip == has_ended:
         return None
     where, guard = script.place(file, node), script.place(file, holder)
     values = {"leaves": where.text, "guard": guard.text, "where": str(where), "guarded": str(guard)}

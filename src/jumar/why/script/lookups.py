@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Sequence
 
 from jumar.why.script.own import Own, called, calls_in, functions_of, own_files, shown, text_in
 from jumar.why.script.reading import Fault, Finding, Script
@@ -63,17 +64,12 @@ def _popped(script: Script, statement: ast.stmt, key: str) -> Finding | None:
 
 def _is_called_again(script: Script) -> bool:
     """Whether a call of the stack stands in a loop."""
-    for call in script.calls:
-        tree = script.tree(call.file)
-        for node in [] if tree is None else ast.walk(tree):
-            is_loop = isinstance(node, ast.For | ast.While)
-            if (
-                is_loop
-                and isinstance(node, ast.For | ast.While)
-                and node.lineno < call.line <= (node.end_lineno or 0)
-            ):
-                return True
-    return False
+    return any(
+        isinstance(node, ast.For | ast.While) and node.lineno < call.line <= (node.end_lineno or 0)
+        for call in script.calls
+        if (tree := script.tree(call.file)) is not None
+        for node in ast.walk(tree)
+    )
 
 
 def _json_key(script: Script, statement: ast.stmt, key: str) -> Finding | None:
@@ -93,10 +89,9 @@ def _json_key(script: Script, statement: ast.stmt, key: str) -> Finding | None:
     return None
 
 
-def _from_json(files: list[Own] | tuple[Own, ...] | object) -> dict[str, tuple[Own, ast.Call]]:
+def _from_json(files: Sequence[Own]) -> dict[str, tuple[Own, ast.Call]]:
     """The names that are set to what json.load gives, also through a function."""
-    owns = [one for one in files if isinstance(one, Own)] if isinstance(files, list | tuple) else []
-    known = functions_of(owns)
+    known = functions_of(files)
     readers = {
         name
         for name, (_, function) in known.items()
@@ -105,7 +100,7 @@ def _from_json(files: list[Own] | tuple[Own, ...] | object) -> dict[str, tuple[O
     }
     return {
         dotted(target): (own, node.value)
-        for own in owns
+        for own in files
         for node in ast.walk(own.tree)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         for target in node.targets

@@ -20,7 +20,7 @@ from jumar.why.script.tree import Function, dotted, own_nodes, scope_at
 CAUSES = frozenset(
     (
         *("wrong-type", "arguments", "none-value", "name-missing", "peer-late", "group-start"),
-        *("time-limit", "stalled", "rank-setup", "rank-mismatch", "python-error"),
+        *("time-limit", "stalled", "rank-setup", "rank-mismatch", "python-error", "library-use"),
     )
 )
 _STARTS = frozenset(("spawn", "start_processes", "Process", "Thread", "Timer"))
