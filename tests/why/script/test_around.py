@@ -54,6 +54,8 @@ def test_a_module_of_the_project_that_is_not_on_the_path(tmp_path: Path) -> None
     script = "import sys\nsys.path.insert(0, 'lib')\nimport mymodels\n"
     assert "`lib` is added to sys.path" in ran(tmp_path, script).what["en"]
     assert "part of the project" not in ran(tmp_path, "import not_there_at_all\n").what["en"]
+    shadowed = ran(tmp_path, "import mymodels.net\n", mymodels_py="").what["en"]
+    assert "part of the project" not in shadowed
 
 
 _POP = "C = {'name': 'a', 'x': 1}\ndef make(conf):\n    return conf.pop('name')\nfor i in range(2):\n    make(%s)\n"

@@ -17,7 +17,8 @@ CAUSES = frozenset(
         "library-missing",
     )
 )
-_MODULE = re.compile(r"No module named '(?P<name>\w+)[.']")
+# Of `'utils.metrics'; 'utils' is not a package` the first part was found.
+_MODULE = re.compile(r"No module named '(?P<name>\w+)'$")
 _RUNS = frozenset(("run", "call", "check_call", "check_output", "Popen"))
 _FEW = 40
 
