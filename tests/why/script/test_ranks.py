@@ -77,6 +77,8 @@ def test_a_call_that_only_some_ranks_make_is_named(tmp_path: Path, script: str, 
         "if rank == 0:\n    print(torch.gather(x, 0, y))\n" + _STEP.strip(),
         # A function that nothing calls.
         "def unused():\n    if rank == 0:\n        dist.barrier()\n" + _STEP.strip(),
+        # Of a group that may be theirs.
+        "if rank == 0:\n    dist.barrier(group=leaders)\n" + _STEP.strip(),
         # The model inside sends nothing.
         "net = DDP(torch.nn.BatchNorm1d(3))\nif rank == 0:\n    net.module(x)\n" + _STEP.strip(),
     ],

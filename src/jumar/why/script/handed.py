@@ -3,7 +3,7 @@
 import ast
 import re
 
-from jumar.why.script.own import called, calls_in, own_files, shown
+from jumar.why.script.own import all_nodes, called, calls_in, own_files, shown
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, dotted
 
@@ -26,7 +26,7 @@ def _prepared(fault: Fault, script: Script) -> Finding | None:
     if not _ACCELERATED.search(fault.error):
         return None
     for own in own_files(script):
-        for node in ast.walk(own.tree):
+        for node in all_nodes(own.tree):
             if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
                 continue
             target = node.targets[0]
@@ -55,7 +55,7 @@ def _no_labels(fault: Fault, script: Script) -> Finding | None:
     found = [
         (own, node, method)
         for own in own_files(script)
-        for node in ast.walk(own.tree)
+        for node in all_nodes(own.tree)
         if isinstance(node, ast.ClassDef)
         for method in node.body
         if isinstance(method, Function) and method.name == "forward"
@@ -93,7 +93,7 @@ def _trained(script: Script) -> set[str]:
                 names = {one.id for one in ast.walk(call) if isinstance(one, ast.Name)}
                 made |= {
                     shown(one.value.func)
-                    for one in ast.walk(own.tree)
+                    for one in all_nodes(own.tree)
                     if isinstance(one, ast.Assign)
                     and isinstance(one.value, ast.Call)
                     and any(isinstance(to, ast.Name) and to.id in names for to in one.targets)

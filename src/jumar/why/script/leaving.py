@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.own import Own, called, calls_in, own_files, shown
+from jumar.why.script.own import Own, all_nodes, called, calls_in, holders_in, own_files, shown
 from jumar.why.script.ranks import is_collective, only_some_ranks
 from jumar.why.script.reading import Call, Fault, Finding, Script
 from jumar.why.script.tree import (
@@ -142,7 +142,7 @@ def _same_direction(script: Script) -> Finding | None:
         (node for node in own_nodes(scope) if isinstance(node, ast.Call)),
         key=lambda node: node.lineno,
     )
-    parents = parents_of(tree)
+    parents = holders_in(tree)
     first = [one for one in calls if called(one) == "recv" and one.lineno == failed.line]
     later = [one for one in calls if called(one) == "send" and one.lineno > failed.line]
     if (
@@ -263,7 +263,7 @@ def _unequal_shares(script: Script) -> Finding | None:
         return None
     found: list[tuple[Own, ast.AST]] = []
     for own in own_files(script):
-        for node in ast.walk(own.tree):
+        for node in all_nodes(own.tree):
             step = node.step if isinstance(node, ast.Slice) else None
             start = node.lower if isinstance(node, ast.Slice) else None
             if (

@@ -4,7 +4,16 @@ import ast
 import re
 from collections.abc import Sequence
 
-from jumar.why.script.own import Own, called, calls_in, functions_of, own_files, shown, text_in
+from jumar.why.script.own import (
+    Own,
+    all_nodes,
+    called,
+    calls_in,
+    functions_of,
+    own_files,
+    shown,
+    text_in,
+)
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import dotted, own_nodes, statement_at
 
@@ -45,7 +54,7 @@ def _popped(script: Script, statement: ast.stmt, key: str) -> Finding | None:
     has = [
         (own, node)
         for own in own_files(script)
-        for node in ast.walk(own.tree)
+        for node in all_nodes(own.tree)
         if isinstance(node, ast.Dict) and any(text_in(one) == key for one in node.keys)
     ]
     if len(has) != 1 or not _is_called_again(script):
@@ -101,7 +110,7 @@ def _from_json(files: Sequence[Own]) -> dict[str, tuple[Own, ast.Call]]:
     return {
         dotted(target): (own, node.value)
         for own in files
-        for node in ast.walk(own.tree)
+        for node in all_nodes(own.tree)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         for target in node.targets
         if _reads(node.value) or called(node.value) in readers

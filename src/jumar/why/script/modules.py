@@ -50,8 +50,8 @@ def _elsewhere(fault: Fault, script: Script) -> Finding | None:
         if is_added and added and not added.startswith("/"):
             where = script.place(script.calls[0].file, call)
             values = {**values, "added": added, "where": str(where)}
-            return Finding("module-relative", values, (where,), "module-missing")
-    return Finding("module-elsewhere", values, (), "module-missing")
+            return Finding("module-path-relative", values, (where,), "module-missing")
+    return Finding("module-of-project", values, (), "module-missing")
 
 
 def _holder(path: str, name: str) -> str | None:

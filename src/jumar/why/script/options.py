@@ -5,9 +5,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jumar.why.script.own import Own, argument, called, calls_in, own_files, text_in
+from jumar.why.script.own import (
+    Own,
+    all_nodes,
+    argument,
+    called,
+    calls_in,
+    holders_in,
+    own_files,
+    text_in,
+)
 from jumar.why.script.reading import Call, Fault, Finding, Script
-from jumar.why.script.tree import chain_of, dotted, parents_of, statement_at
+from jumar.why.script.tree import chain_of, dotted, statement_at
 
 CAUSES = frozenset(
     (
@@ -76,7 +85,7 @@ def _options(files: Sequence[Own]) -> Iterator[_Option]:
 
 def _variables(files: Sequence[Own]) -> Iterator[_Option]:
     for own in files:
-        for node in ast.walk(own.tree):
+        for node in all_nodes(own.tree):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 read = _of_environment(node.value)
                 if read is not None:
@@ -160,7 +169,7 @@ def _uses(script: Script, call: Call, option: _Option, *, under_only: bool) -> b
         return False
     nodes: list[ast.AST] = []
     if under_only:
-        for holder in chain_of(statement, parents_of(tree)):
+        for holder in chain_of(statement, holders_in(tree)):
             if isinstance(holder, ast.If) and _is_in(statement, holder.body):
                 nodes.append(holder.test)
         if any(isinstance(one, ast.Not) for node in nodes for one in ast.walk(node)):

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 
 from jumar.why.script.reading import Script
-from jumar.why.script.tree import Function, dotted
+from jumar.why.script.tree import Function, dotted, parents_of
 
 _MOST_WITHOUT_STACK = 12
 """Where no stack says what ran, a folder with more files is more than one training."""
@@ -40,11 +40,23 @@ def own_files(script: Script) -> Sequence[Own]:
     return [Own(name, tree) for name, tree in found.items()]
 
 
+@lru_cache(maxsize=128)
+def all_nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """What `ast.walk` gives, once for all checks."""
+    return tuple(ast.walk(tree))
+
+
+@lru_cache(maxsize=64)
+def holders_in(tree: ast.Module) -> dict[ast.AST, ast.AST]:
+    """For each node of a file what it is in, once for all checks."""
+    return parents_of(tree)
+
+
 def functions_of(files: Sequence[Own]) -> dict[str, tuple[Own, Function]]:
     """Functions and methods by their names; of names that are given twice none."""
     found: dict[str, list[tuple[Own, Function]]] = {}
     for own in files:
-        for node in ast.walk(own.tree):
+        for node in all_nodes(own.tree):
             if isinstance(node, Function):
                 found.setdefault(node.name, []).append((own, node))
     return {name: them[0] for name, them in found.items() if len(them) == 1}
@@ -65,7 +77,9 @@ def is_call_of(call: ast.Call, function: Function) -> bool:
 
 def calls_in(nodes: Iterator[ast.AST] | Sequence[ast.AST]) -> Iterator[ast.Call]:
     """The calls inside of these."""
-    inside = chain.from_iterable(ast.walk(node) for node in nodes)
+    inside = chain.from_iterable(
+        all_nodes(node) if isinstance(node, ast.Module) else ast.walk(node) for node in nodes
+    )
     return (node for node in inside if isinstance(node, ast.Call))
 
 
@@ -97,32 +111,12 @@ def shown(node: ast.AST, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def module_names(tree: ast.Module, module: str) -> tuple[set[str], set[str]]:
-    """As what a module is known in a file, and which names are imported from it."""
-    aliases, names = {module}, set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            aliases |= {one.asname for one in node.names if one.name == module and one.asname}
-        elif isinstance(node, ast.ImportFrom) and node.module == module:
-            names |= {one.asname or one.name for one in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            whole = [(f"{node.module}.{one.name}", one) for one in node.names]
-            aliases |= {one.asname or one.name for name, one in whole if name == module}
-    return aliases, names
-
-
-def is_of(call: ast.Call, known: tuple[set[str], set[str]]) -> bool:
-    """Whether a call is of such a module (`module_names`)."""
-    base, _, name = dotted(call.func).rpartition(".")
-    return base in known[0] if base else name in known[1]
-
-
 def _module_of(name: str) -> str:
     return name.rpartition("/")[2].removesuffix(".py")
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (one.name.rpartition(".")[2] for one in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -5,7 +5,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
-from jumar.why.script.own import Own, called, calls_in, own_files, shown
+from jumar.why.script.own import Own, all_nodes, called, calls_in, own_files, shown
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, dotted, scope_at, statement_at
 
@@ -98,7 +98,7 @@ def _called_in(files: Sequence[Own], names: set[str]) -> set[str]:
     return {
         called(inner)
         for own in files
-        for node in ast.walk(own.tree)
+        for node in all_nodes(own.tree)
         if isinstance(node, Function | ast.ClassDef) and node.name in names
         for inner in calls_in([node])
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from jumar.why.script.own import (
     Own,
+    all_nodes,
     argument,
     called,
     calls_in,
@@ -155,7 +156,7 @@ def _known(node: ast.expr | None, own: Own) -> str | None:
         return None
     set_to = [
         one.value
-        for one in ast.walk(own.tree)
+        for one in all_nodes(own.tree)
         if isinstance(one, ast.Assign)
         and isinstance(one.targets[0], ast.Name)
         and one.targets[0].id == node.id
@@ -197,7 +198,7 @@ def _global_unset(fault: Fault, script: Script, files: Sequence[Own]) -> Finding
     }
     setters = {
         name: function
-        for function in ast.walk(own.tree)
+        for function in all_nodes(own.tree)
         if isinstance(function, Function) and function is not inner
         for node in own_nodes(function)
         if isinstance(node, ast.Global)
@@ -243,7 +244,7 @@ def _joined_first(fault: Fault, script: Script, files: Sequence[Own]) -> Finding
     if fault.cause not in ("time-limit", "stalled"):
         return None
     for own in files:
-        for function in ast.walk(own.tree):
+        for function in all_nodes(own.tree):
             if not isinstance(function, Function):
                 continue
             nodes = sorted(

@@ -5,7 +5,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jumar.why.script.own import Own, called, calls_in, functions_of, is_call_of, own_files, shown
+from jumar.why.script.own import (
+    Own,
+    all_nodes,
+    called,
+    calls_in,
+    functions_of,
+    is_call_of,
+    own_files,
+    shown,
+)
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, dotted, own_nodes
 
@@ -57,7 +66,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
     if found is not None:
         return found
     for own in files:
-        scopes = [own.tree, *(node for node in ast.walk(own.tree) if isinstance(node, Function))]
+        scopes = [own.tree, *(node for node in all_nodes(own.tree) if isinstance(node, Function))]
         for scope in scopes:
             if isinstance(scope, Function) and scope.name not in used | {"main"}:
                 continue
@@ -73,7 +82,7 @@ def _by_data(script: Script, files: Sequence[Own]) -> Finding | None:
     found = [
         (own, branch, call)
         for own in files
-        for function in ast.walk(own.tree)
+        for function in all_nodes(own.tree)
         if isinstance(function, Function)
         for branch in own_nodes(function)
         if isinstance(branch, ast.If) and not branch.orelse and _asks_data(branch.test)
@@ -104,7 +113,7 @@ def _reduced_before(function: Function, branch: ast.If) -> bool:
 def _lists(script: Script, files: Sequence[Own]) -> Finding | None:
     """Lists of other lengths on rank 0 and elsewhere, which broadcast_object_list is given."""
     for own in files:
-        for branch in ast.walk(own.tree):
+        for branch in all_nodes(own.tree):
             kind = only_some_ranks(branch.test) if isinstance(branch, ast.If) else None
             if not isinstance(branch, ast.If) or kind is None:
                 continue
@@ -159,9 +168,15 @@ def is_collective(call: ast.Call) -> bool:
     """Whether all ranks have to make this call."""
     name = called(call)
     base = dotted(call.func).rpartition(".")[0]
-    if name not in _COLLECTIVES:
+    if name not in _COLLECTIVES or _is_of_group(call):
         return False
     return bool(_GROUPED.search(base)) or (not base and name in _PLAIN)
+
+
+def _is_of_group(call: ast.Call) -> bool:
+    """Whether it is one of a group that may hold some ranks only."""
+    groups = [one for one in call.keywords if one.arg in ("group", "process_group", "pg")]
+    return bool(groups) or (called(call) == "barrier" and bool(call.args))
 
 
 def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> bool | None:

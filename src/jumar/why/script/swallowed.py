@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from jumar.why.script.own import Own, called, calls_in, own_files, shown
+from jumar.why.script.own import Own, all_nodes, called, calls_in, holders_in, own_files, shown
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import chain_of, dotted, own_nodes, parents_of, scope_at, statement_at
+from jumar.why.script.tree import chain_of, dotted, own_nodes, scope_at, statement_at
 
 CAUSES = frozenset(
     (
@@ -39,7 +39,7 @@ def _import_hidden(fault: Fault, script: Script) -> Finding | None:
     statement = statement_at(tree, failed.line)
     used = _used(fault, statement)
     for own in own_files(script):
-        for attempt in ast.walk(own.tree):
+        for attempt in all_nodes(own.tree):
             if not isinstance(attempt, ast.Try) or not _imports(attempt.body):
                 continue
             for handler in attempt.handlers:
@@ -100,7 +100,7 @@ def _list_left_empty(fault: Fault, script: Script) -> Finding | None:
     found = [
         (own, attempt, name)
         for own in own_files(script)
-        for attempt in ast.walk(own.tree)
+        for attempt in all_nodes(own.tree)
         if isinstance(attempt, ast.Try)
         for name in _filled(attempt)
         if _is_in_loop(own, attempt)
@@ -130,7 +130,7 @@ def _filled(attempt: ast.Try) -> Iterator[str]:
 
 def _is_in_loop(own: Own, attempt: ast.Try) -> bool:
     return any(
-        isinstance(one, ast.For | ast.While) for one in chain_of(attempt, parents_of(own.tree))
+        isinstance(one, ast.For | ast.While) for one in chain_of(attempt, holders_in(own.tree))
     )
 
 

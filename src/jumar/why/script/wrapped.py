@@ -2,9 +2,9 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from jumar.why.script.own import Own, called, calls_in, functions_of, own_files, shown
+from jumar.why.script.own import Own, all_nodes, called, calls_in, functions_of, own_files, shown
 from jumar.why.script.ranks import only_some_ranks
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function
@@ -21,12 +21,15 @@ def look(fault: Fault, script: Script) -> Finding | None:
     files = own_files(script)
     if not _BUFFERS.search("\n".join(script.text(own.file) or "" for own in files)):
         return None
+    known = functions_of(files)
     for own in files:
         wrapped = _wrapped(own.tree)
-        for branch in ast.walk(own.tree):
+        if not wrapped:
+            continue
+        for branch in all_nodes(own.tree):
             if not isinstance(branch, ast.If) or only_some_ranks(branch.test) is not True:
                 continue
-            for call, name in _calls_of(branch.body, wrapped, files):
+            for call, name in _calls_of(branch.body, wrapped, known):
                 where, guard = script.place(own.file, call), script.place(own.file, branch)
                 values = {
                     "call": shown(call),
@@ -42,7 +45,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
 def _wrapped(tree: ast.Module) -> set[str]:
     return {
         node.targets[0].id
-        for node in ast.walk(tree)
+        for node in all_nodes(tree)
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Call)
@@ -51,10 +54,9 @@ def _wrapped(tree: ast.Module) -> set[str]:
 
 
 def _calls_of(
-    body: Sequence[ast.stmt], wrapped: set[str], files: Sequence[Own]
+    body: Sequence[ast.stmt], wrapped: set[str], known: Mapping[str, tuple[Own, Function]]
 ) -> Iterator[tuple[ast.Call, str]]:
     """Calls of a wrapped model, also in a function that it is handed to."""
-    known = functions_of(files)
     for call in calls_in(body):
         if isinstance(call.func, ast.Name) and call.func.id in wrapped:
             yield call, call.func.id
