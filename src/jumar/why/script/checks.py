@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from jumar.why.script import (
     commands,
+    endless,
     handed,
     leaving,
     lookups,
@@ -36,6 +37,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (handed.CAUSES, handed.look),
     (paths.CAUSES, paths.look),
     (shells.CAUSES, shells.look),
+    (endless.CAUSES, endless.look),
     (lookups.CAUSES, lookups.look),
 )
 """The first that finds something counts."""

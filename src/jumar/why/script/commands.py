@@ -30,7 +30,16 @@ _EXIT = re.compile(
 
 def look(fault: Fault, script: Script) -> Finding | None:
     """What a command line, a variable of the environment, or an exit shows."""
-    for one in (_one_text, _quoted, _unexported, _unknown_option, _number_as_exit, _blank_behind):
+    for one in (
+        _one_text,
+        _quoted,
+        _unexported,
+        _unknown_option,
+        _number_as_exit,
+        _blank_behind,
+        _empty_argument,
+        _module_file,
+    ):
         found = one(fault, script)
         if found is not None:
             return found
@@ -202,6 +211,29 @@ def _returned(function: Function) -> ast.expr | None:
         )
     ]
     return sure[0] if sure and len(sure) == len(values) else None
+
+
+def _empty_argument(fault: Fault, script: Script) -> Finding | None:
+    """An argument of the command line that is an empty text."""
+    failed = script.failed
+    if failed is None or not fault.error.endswith("No such file or directory: ''"):
+        return None
+    found = re.search(r"sys\.argv\[(\d)\]", failed.source)
+    if found is None:
+        return None
+    where = script.place(failed.file, failed.line)
+    values = {"number": found[1], "where": str(where)}
+    return Finding("argument-empty", values, (where,), "arguments")
+
+
+def _module_file(fault: Fault, script: Script) -> Finding | None:
+    """`python -m train.py`."""
+    del script
+    found = re.search(r"module specification for '([\w./-]+)\.py'", fault.error + fault.log)
+    if found is None:
+        return None
+    values = {"file": f"{found[1]}.py", "module": found[1].strip("./").replace("/", ".")}
+    return Finding("module-with-suffix", values, (), "arguments")
 
 
 def _blank_behind(fault: Fault, script: Script) -> Finding | None:

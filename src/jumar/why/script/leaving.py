@@ -78,6 +78,10 @@ def look(fault: Fault, script: Script) -> Finding | None:
     code = "\n".join(script.text(own.file) or "" for own in own_files(script))
     if not _TRAINS.search(code) or _KILLED.search(fault.log):
         return None
+    if fault.cause == "peer-late":
+        found = _busy_before(fault, script)
+        if found is not None:
+            return found
     return _same_direction(script) or _left(fault, script) or _unequal_shares(script)
 
 
@@ -129,6 +133,34 @@ def _paths(statement: ast.stmt, functions: frozenset[str]) -> set[str]:
             and len(value.value) > 3
         )
     }
+
+
+def _busy_before(fault: Fault, script: Script) -> Finding | None:
+    """Rank 0 has work of its own right before the call in which the others waited for it."""
+    failed = script.failed
+    tree = None if failed is None else script.tree(failed.file)
+    if failed is None or tree is None or fault.rank in (0, None):
+        return None
+    scope = scope_at(tree, failed.line)
+    waits = [
+        one for one in calls_in(scope.body) if one.lineno == failed.line and is_collective(one)
+    ]
+    above = [one for one in scope.body if (one.end_lineno or 0) < failed.line]
+    if not waits or not above or not isinstance(above[-1], ast.If):
+        return None
+    branch = above[-1]
+    busy = [one for one in calls_in(branch.body) if called(one) not in ("print", "info", "debug")]
+    if only_some_ranks(branch.test) is not True or not busy:
+        return None
+    where, guard = script.place(failed.file, busy[0]), script.place(failed.file, branch)
+    values = {
+        "call": shown(waits[0]),
+        "work": shown(busy[0]),
+        "where": str(where),
+        "guard": guard.text,
+        "there": f"{failed.file}:{failed.line}",
+    }
+    return Finding("rank-busy", values, (guard, where), "peer-busy")
 
 
 def _same_direction(script: Script) -> Finding | None:

@@ -29,6 +29,7 @@ _TEXT = re.compile(
     r"\bstr\b|must be an integer|non-int of type|positive integer value, but got|must be (?:a )?(?:int|float|real number)"
 )
 _CHARACTER = re.compile(r": '(.)'$|KeyError: '(.)'|: \"(.)\"$")
+_NONE = re.compile(r"\bNoneType\b|\bnot None\b")
 _OFF = r"['\"]?(?:[Ff]alse|FALSE|0|[Nn]o|[Oo]ff)\b"
 
 
@@ -43,6 +44,7 @@ class _Option:
     file: str
     node: ast.AST
     is_variable: bool = False
+    is_required: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -61,6 +63,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
         _always_true(fault, script, options)
         or _taken_apart(fault, script, options)
         or _left_text(fault, script, options)
+        or _not_given(fault, script, options)
     )
 
 
@@ -80,6 +83,7 @@ def _options(files: Sequence[Own]) -> Iterator[_Option]:
                 argument(call, "default"),
                 own.file,
                 call,
+                is_required=argument(call, "required") is not None,
             )
 
 
@@ -156,6 +160,27 @@ def _left_text(fault: Fault, script: Script, options: Sequence[_Option]) -> Find
         name = {"name": used[0].name, "dest": used[0].dest}
         return Finding("environment-text", {**values, **name}, places, "configuration")
     return Finding("option-text", values, places, "arguments")
+
+
+def _not_given(fault: Fault, script: Script, options: Sequence[_Option]) -> Finding | None:
+    """The only option in the line that failed that is None where it is not given."""
+    failed = script.failed
+    if failed is None or not _NONE.search(fault.error):
+        return None
+    used = [
+        one
+        for one in options
+        if not one.is_variable
+        and one.name.startswith("--")
+        and not one.is_required
+        and (one.default is None or ast.unparse(one.default) == "None")
+        and _uses(script, failed, one, under_only=False)
+    ]
+    if len(used) != 1:
+        return None
+    where = script.place(used[0].file, used[0].node)
+    values = {"option": used[0].name, "dest": used[0].dest, "where": str(where)}
+    return Finding("option-not-given", values, (where,), "arguments")
 
 
 def _is_used(script: Script, option: _Option, *, under_only: bool = False) -> bool:

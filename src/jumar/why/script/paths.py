@@ -5,7 +5,16 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
-from jumar.why.script.own import Own, all_nodes, called, calls_in, own_files, shown
+from jumar.why.script.own import (
+    Own,
+    all_nodes,
+    argument,
+    called,
+    calls_in,
+    own_files,
+    shown,
+    text_in,
+)
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, dotted, scope_at, statement_at
 
@@ -15,6 +24,12 @@ _IS_EMPTY = re.compile(
     r"division by zero|num_samples=0|list index out of range|empty (?:sequence|list)|arg is an empty|at least one array|non-empty"
 )
 _LOOKS = frozenset(("glob", "iglob", "rglob", "scandir", "walk"))
+_MAKERS = frozenset(
+    (
+        *("FileHandler", "RotatingFileHandler", "savefig", "to_csv", "to_json", "write_text"),
+        *("savez", "savetxt", "write_bytes", "imwrite"),
+    )
+)
 _MOST_STEPS = 4
 _ALIKE = 0.8
 
@@ -24,8 +39,36 @@ def look(fault: Fault, script: Script) -> Finding | None:
     if script.failed is None:
         return None
     if fault.cause == "file-missing":
-        return _elsewhere(fault, script)
+        return _to_write(fault, script) or _elsewhere(fault, script)
     return _nothing_found(fault, script)
+
+
+def _to_write(fault: Fault, script: Script) -> Finding | None:
+    """A file is written into a folder that is not there: nothing else is missing where a file is to be made."""
+    missing, failed = _MISSING.search(fault.error), script.failed
+    tree = None if failed is None else script.tree(failed.file)
+    statement = None if failed is None or tree is None else statement_at(tree, failed.line)
+    if missing is None or failed is None or statement is None:
+        return None
+    folder, _, name = missing["path"].rpartition("/")
+    if not folder or not name:
+        return None
+    for call in calls_in([statement]):
+        if _makes_a_file(call):
+            where = script.place(failed.file, call)
+            values = {"folder": folder, "call": shown(call), "where": str(where)}
+            return Finding("folder-missing", values, (where,), "file-missing")
+    return None
+
+
+def _makes_a_file(call: ast.Call) -> bool:
+    name = called(call)
+    if name == "open":
+        mode = text_in(argument(call, "mode", 1)) or ""
+        return mode[:1] in ("w", "a", "x")
+    if name == "basicConfig":
+        return argument(call, "filename") is not None
+    return name in _MAKERS
 
 
 def _elsewhere(fault: Fault, script: Script) -> Finding | None:

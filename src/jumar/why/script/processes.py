@@ -21,7 +21,15 @@ from jumar.why.script.tree import Function, dotted, own_nodes, scope_at
 CAUSES = frozenset(
     (
         *("wrong-type", "arguments", "none-value", "name-missing", "peer-late", "group-start"),
-        *("time-limit", "stalled", "rank-setup", "rank-mismatch", "python-error", "library-use"),
+        *(
+            "time-limit",
+            "stalled",
+            "rank-setup",
+            "rank-mismatch",
+            "python-error",
+            "library-use",
+            "worker-died",
+        ),
     )
 )
 _STARTS = frozenset(("spawn", "start_processes", "Process", "Thread", "Timer"))
@@ -45,7 +53,7 @@ _SPAWNS = re.compile(
 def look(fault: Fault, script: Script) -> Finding | None:
     """What the starting of processes shows of a fault."""
     files = own_files(script)
-    for one in (_no_tuple, _rank_not_taken, _world, _global_unset, _joined_first):
+    for one in (_no_tuple, _rank_not_taken, _world, _global_unset, _joined_first, _exits):
         found = one(fault, script, files)
         if found is not None:
             return found
@@ -268,6 +276,21 @@ def _joined_first(fault: Fault, script: Script, files: Sequence[Own]) -> Finding
                     "there": str(second),
                 }
                 return Finding("joined-first", values, (first, second))
+    return None
+
+
+def _exits(fault: Fault, script: Script, files: Sequence[Own]) -> Finding | None:
+    """A function that a pool runs ends its whole process."""
+    if fault.cause != "worker-died":
+        return None
+    known = functions_of(files)
+    for name in sorted(_worker_functions(files)):
+        own, function = known[name]
+        for call in calls_in([function]):
+            if dotted(call.func) in ("os._exit", "os.abort"):
+                where = script.place(own.file, call)
+                values = {"call": shown(call), "worker": name, "where": str(where)}
+                return Finding("worker-exits", values, (where,), "python-error")
     return None
 
 
