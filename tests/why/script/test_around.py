@@ -46,6 +46,14 @@ def test_a_file_that_lies_elsewhere(tmp_path: Path) -> None:
     assert "almost" not in told
 
 
+@pytest.mark.parametrize(
+    ("call", "is_told"),
+    [("open('no/a.txt', 'w')", True), ("open('no/a.txt')", False)],
+)
+def test_a_folder_to_write_to(tmp_path: Path, call: str, is_told: bool) -> None:
+    assert ("makes a file" in ran(tmp_path, f"{call}\n").what["en"]) is is_told
+
+
 def test_a_module_of_the_project_that_is_not_on_the_path(tmp_path: Path) -> None:
     (tmp_path / "lib2" / "mymodels").mkdir(parents=True)
     (tmp_path / "lib2" / "mymodels" / "__init__.py").write_text("")

@@ -116,6 +116,42 @@ def test_a_rank_without_a_launcher(tmp_path: Path) -> None:
     assert "torchrun" in verdict.remedy["en"]
 
 
+def test_a_worker_that_ends_its_process(tmp_path: Path) -> None:
+    error = "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending."
+    script = (
+        "def work(x):\n    {}\nwith ProcessPoolExecutor() as pool:\n    list(pool.map(work, [1]))\n"
+    )
+    told = said(tmp_path, {"a.py": script.format("os._exit(3)")}, error, "list(").what["en"]
+    assert "`os._exit(3)` at" in told
+    told = said(tmp_path, {"a.py": script.format("return x")}, error, "list(").what["en"]
+    assert "_exit" not in told
+
+
+def test_a_file_in_place_of_a_module(tmp_path: Path) -> None:
+    error = "/v/bin/python: Error while finding module specification for 'tools/{}' (ModuleNotFoundError: __path__ attribute not found)"
+    told = said(tmp_path, {"a.py": ""}, error.format("train.py")).remedy["en"]
+    assert "`python -m tools.train`" in told
+
+
+def test_an_argument_that_is_empty(tmp_path: Path) -> None:
+    error = "FileNotFoundError: [Errno 2] No such file or directory: ''"
+    line = "with open(sys.argv[2]) as f:"
+    files = {"a.py": f"{line}\n    pass\n"}
+    assert "argument 2 of the command line" in said(tmp_path, files, error, line).what["en"]
+    files = {"a.py": "open(path)\n"}
+    assert "of the command line is" not in said(tmp_path, files, error, "open(").what["en"]
+
+
+def test_a_wait_without_an_end(tmp_path: Path) -> None:
+    script = "def wait():\n    print('waiting for stage 1')\n    while not os.path.exists(FLAG):\n        time.sleep(1)\nwait()\n"
+    over = "exit code 124"
+    before = "waiting for stage 1\n"
+    told = said(tmp_path, {"a.py": script}, over, before=before).what["en"]
+    assert "this loop has no other end" in told
+    told = said(tmp_path, {"a.py": script}, over, before=before + "epoch 1\n" * 9).what["en"]
+    assert "no other end" not in told
+
+
 def test_a_blank_behind_a_backslash(tmp_path: Path) -> None:
     error = "train.py: error: the following arguments are required: --epochs"
     files = {"train.py": "", "run.sh": "python train.py \\\n  --data d \\ \n  --epochs 3\n"}

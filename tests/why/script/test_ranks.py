@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.why.script.code import said
+from tests.why.script.code import judged, said
 
 _LATE = "RuntimeError: [/w/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 20000ms for recv operation to complete"
 _LOST = (
@@ -135,6 +135,21 @@ def test_ranks_that_decide_alike_are_not_blamed(tmp_path: Path, script: str) -> 
     told = _told(tmp_path, script, _LOST)
     assert "for itself" not in told
     assert "N-th" not in told
+
+
+def test_work_of_rank_0_that_took_too_long(tmp_path: Path) -> None:
+    script = "def main():\n    if rank == 0:\n        {}\n    dist.barrier()\nmain()\n"
+    late = f"[rank1]: {_LATE}"
+    files = {"train.py": _START + script.format("prepare(data)")}
+    said(tmp_path, files, late, "dist.barrier")
+    log = (tmp_path / "log.txt").read_text().splitlines()
+    (tmp_path / "log.txt").write_text(
+        "".join(f"[rank1]: {line.removeprefix('[rank1]: ')}\n" for line in log)
+    )
+    verdict = judged(tmp_path)
+    assert "rank 0 alone does `prepare(data)`" in verdict.what["en"]
+    (tmp_path / "train.py").write_text(_START + script.format("print(3)"))
+    assert "alone does" not in judged(tmp_path).what["en"]
 
 
 def test_two_that_receive_first_are_named(tmp_path: Path) -> None:

@@ -72,6 +72,20 @@ def test_a_number_of_the_environment_is_text(tmp_path: Path) -> None:
     assert "environment" not in ran(tmp_path, script).what["en"]
 
 
+@pytest.mark.parametrize(
+    ("option", "is_told"),
+    [
+        ("p.add_argument('--out')", True),
+        ("p.add_argument('--out', default='a')", False),
+        ("p.add_argument('--out', action='store_true')", False),
+    ],
+)
+def test_an_option_that_was_not_given(tmp_path: Path, option: str, is_told: bool) -> None:
+    script = _PARSER.format(option, "[]") + "import os\nos.path.join(args.out, None)\n"
+    told = ran(tmp_path, script).what["en"]
+    assert ("was not given on the command line" in told) is is_told
+
+
 _LOAD = "import yaml\ncfg = yaml.safe_load(open('c.yaml'))\n"
 
 

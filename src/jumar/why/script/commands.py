@@ -11,7 +11,7 @@ from jumar.why.script.tree import Function, dotted, own_nodes, statement_at
 CAUSES = frozenset(
     (
         *("file-missing", "child-failed", "key-missing", "not-there", "arguments"),
-        "configuration",
+        *("configuration", "module-missing"),
         *("command-missing", "rank-setup", "nothing"),
     )
 )

@@ -29,6 +29,7 @@ CAUSES = frozenset(
             "python-error",
             "library-use",
             "worker-died",
+            "killed",
         ),
     )
 )
@@ -44,6 +45,7 @@ _POSITIONAL = re.compile(
 _NONE_OR_UNSET = re.compile(r"'NoneType' object|name '(\w+)' is not defined")
 _QUEUES = frozenset(("Queue", "JoinableQueue", "SimpleQueue"))
 _AT_START = re.compile(r"default_pg|store|rendezvous|clients joined|init_process_group", re.I)
+_POOL_BROKE = re.compile(r"BrokenProcessPool|process pool was terminated|terminated abruptly")
 _OF_NODES = re.compile(r"nnodes|num_nodes|n_nodes|node_rank|NODE_RANK|machine_rank")
 _SPAWNS = re.compile(
     r"set_start_method\(\s*['\"](?:spawn|forkserver)|get_context\(\s*['\"](?:spawn|forkserver)|multiprocessing_context\s*=\s*['\"](?:spawn|forkserver)|\.spawn\("
@@ -281,7 +283,7 @@ def _joined_first(fault: Fault, script: Script, files: Sequence[Own]) -> Finding
 
 def _exits(fault: Fault, script: Script, files: Sequence[Own]) -> Finding | None:
     """A function that a pool runs ends its whole process."""
-    if fault.cause != "worker-died":
+    if not _POOL_BROKE.search(fault.error):
         return None
     known = functions_of(files)
     for name in sorted(_worker_functions(files)):
