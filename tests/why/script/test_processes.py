@@ -110,6 +110,25 @@ def test_a_variable_of_the_shell(tmp_path: Path, shell: str, error: str, says: s
     assert says in f"{verdict.what['en']} {verdict.remedy['en']}"
 
 
+def test_a_path_behind_a_variable_that_is_not_set(tmp_path: Path) -> None:
+    error = "FileNotFoundError: [Errno 2] No such file or directory: '/train.csv'"
+    files = {
+        "train.py": "open(p)\n",
+        "run.sh": "DATADIR=/d\ntouch $DATADIR/train.csv\npython train.py $DATA_DIR/train.csv\n",
+    }
+    assert "`$DATA_DIR` in the shell script" in said(tmp_path, files, error, "open(").what["en"]
+    files["run.sh"] = "DATA_DIR=$1\npython train.py $DATA_DIR/train.csv\n"
+    assert "shell script" not in said(tmp_path, files, error, "open(").what["en"]
+
+
+def test_an_exit_that_hides_the_exception(tmp_path: Path) -> None:
+    script = "import sys, logging\ntry:\n    int('x')\nexcept ValueError as e:\n    {}\n    sys.exit(1)\n"
+    write(tmp_path, {"train.py": script.format("logging.debug(e)"), LOG: "start\nexit code 1\n"})
+    assert "shows nothing of it" in judged(tmp_path).what["en"]
+    write(tmp_path, {"train.py": script.format("print(e)")})
+    assert "shows nothing of it" not in judged(tmp_path).what["en"]
+
+
 def test_a_rank_without_a_launcher(tmp_path: Path) -> None:
     line = "r = int(os.environ['LOCAL_RANK'])"
     verdict = said(tmp_path, {"train.py": f"{line}\n"}, "KeyError: 'LOCAL_RANK'", line)

@@ -95,6 +95,18 @@ _LOAD = "import yaml\ncfg = yaml.safe_load(open('c.yaml'))\n"
         ("lr: 3e-4\n", "Adam(p, lr=cfg['lr'])", _MIXED, "`lr: 3.0e-4`"),
         ("opt:\n  lr: 1e5\n  wd: 1e-2\n", "Adam(p, lr=c['lr'])", _MIXED, "`wd: 1e-2`"),
         ("betas: (0.9, 0.98)\n", "Adam(p, betas=cfg['betas'])", _MIXED, "`betas: [0.9, 0.98]`"),
+        (
+            'n: "10"\n',
+            "for i in range(cfg['n']): pass",
+            "TypeError: 'str' object cannot be interpreted as an integer",
+            "`n: 10`",
+        ),
+        (
+            "bacth_size: 16\n",
+            "n = cfg.batch_size",
+            "AttributeError: 'types.SimpleNamespace' object has no attribute 'batch_size'",
+            "almost the same",
+        ),
         ("lang: no\n", "n = V[cfg['lang']]", "KeyError: False", 'lang: "no"'),
         (
             "resume: None\n",

@@ -39,6 +39,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
         _blank_behind,
         _empty_argument,
         _module_file,
+        _unset,
     ):
         found = one(fault, script)
         if found is not None:
@@ -211,6 +212,35 @@ def _returned(function: Function) -> ast.expr | None:
         )
     ]
     return sure[0] if sure and len(sure) == len(values) else None
+
+
+def _unset(fault: Fault, script: Script) -> Finding | None:
+    """A path that begins with a variable of the shell script that nothing sets there."""
+    missing = _MISSING.search(fault.error)
+    if missing is None or not missing["path"].startswith("/"):
+        return None
+    rest = re.escape(missing["path"])
+    used = re.compile(rf"\$\{{?(?P<name>[A-Za-z_]\w*)\}}?{rest}(?=[\s\"']|$)")
+    found = [
+        (name, number, match["name"])
+        for name, lines in _shells(script)
+        for number, line in enumerate(lines, 1)
+        if not line.lstrip().startswith("#")
+        for match in used.finditer(line)
+        if not _is_set_in("\n".join(lines), match["name"])
+    ]
+    if len(found) != 1:
+        return None
+    name, number, variable = found[0]
+    where = script.place(name, number)
+    values = {"name": variable, "where": str(where), "path": missing["path"]}
+    return Finding("shell-unset", values, (where,), "arguments")
+
+
+def _is_set_in(shell: str, variable: str) -> bool:
+    """Whether a shell script sets it, or may get it from a file that it reads."""
+    sets = rf"\b{variable}=|\bfor {variable} |\bread\b.*\b{variable}\b|^\s*(?:source|\.) "
+    return bool(re.search(sets, shell, re.M))
 
 
 def _empty_argument(fault: Fault, script: Script) -> Finding | None:

@@ -12,6 +12,7 @@ CAUSES = frozenset(
     (
         *("none-value", "zero-division", "data-empty", "index-range", "numerical", "python-error"),
         *("single-value", "shape", "configuration", "library-use", "wrong-type", "not-there"),
+        *("child-failed",),
     )
 )
 _IS_NONE = re.compile(r"'NoneType' object")
@@ -26,8 +27,37 @@ _IMPORT_ERRORS = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "
 def look(fault: Fault, script: Script) -> Finding | None:
     """The handler that hid the first exception."""
     if script.failed is None:
-        return None
+        return _quiet_exit(fault, script)
     return _import_hidden(fault, script) or _list_left_empty(fault, script)
+
+
+def _quiet_exit(fault: Fault, script: Script) -> Finding | None:
+    """The only way out with an exit code is a handler that shows nothing of the exception."""
+    if fault.cause not in ("child-failed", "nothing") or "Traceback" in fault.log:
+        return None
+    found = [
+        (own, handler, call)
+        for own in own_files(script)
+        for handler in all_nodes(own.tree)
+        if isinstance(handler, ast.ExceptHandler) and not _shows(handler)
+        for call in calls_in(handler.body)
+        if dotted(call.func) in ("sys.exit", "exit", "os._exit") and call.args
+    ]
+    if len(found) != 1 or not shown(found[0][2].args[0]).isdigit():
+        return None
+    own, handler, call = found[0]
+    code = shown(call.args[0])
+    if code == "0" or (fault.cause == "child-failed" and not fault.error.endswith(code)):
+        return None
+    where, there = script.place(own.file, handler), script.place(own.file, call)
+    values = {"handler": where.text, "where": str(where), "exit": shown(call)}
+    return Finding("exit-quiet", values, (where, there), "python-error")
+
+
+def _shows(handler: ast.ExceptHandler) -> bool:
+    """Whether anything of the exception comes out: below warnings, loggers mostly write nothing."""
+    loud = (_PRINTS - {"debug", "info"}) | {"print_exc", "critical", "format_exc"}
+    return any(called(call) in loud for call in calls_in(handler.body))
 
 
 def _import_hidden(fault: Fault, script: Script) -> Finding | None:

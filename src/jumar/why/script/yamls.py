@@ -1,5 +1,6 @@
 """Values of a YAML file that PyYAML reads as something else than they look like."""
 
+import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _SECTION = re.compile(r"^(?P<indent> *)(?P<key>[\w.-]+):\s*(?:#.*)?$")
 # Without a point, or without a sign behind the e, PyYAML takes them for text.
 _POWER = re.compile(r"[-+]?(?:\d+[eE][-+]?\d+|\d+\.\d*[eE]\d+)$")
 _TUPLE = re.compile(r"\(.*,.*\)$")
+_QUOTED = re.compile(r"(['\"])-?\d+(?:\.\d+)?\1$")
+_ALIKE = 0.8
 _SWITCH = re.compile(r"(?:[Yy]es|[Nn]o|[Oo]n|[Oo]ff|YES|NO|ON|OFF)$")
 _IS_TEXT = re.compile(r"\bstr\b|non-int of type|string|not enough values|too many values")
 _IS_SWITCH = re.compile(r"KeyError: (?:True|False)\b|\bbool\b")
@@ -54,6 +57,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
     tests: Sequence[tuple[str, re.Pattern[str], Callable[[str], object]]] = (
         ("yaml-power", _IS_TEXT, _POWER.match),
         ("yaml-tuple", _IS_TEXT, _TUPLE.match),
+        ("yaml-quoted", _IS_TEXT, _QUOTED.match),
         ("yaml-switch", _IS_SWITCH, _SWITCH.match),
         ("yaml-none", _IS_NONE, lambda value: value == "None"),
     )
@@ -62,7 +66,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
             meant = _meant([one for one in entries if value(one.value)], fault, script)
             if meant:
                 return _told(name, meant, script)
-    return _elsewhere(fault, script, entries)
+    return _elsewhere(fault, script, entries) or _misspelt(fault, script, entries)
 
 
 def _reads_yaml(script: Script) -> bool:
@@ -136,7 +140,24 @@ def _better(value: str) -> str:
         front, power = re.split("[eE]", value)
         front = front if "." in front else f"{front}.0"
         return f"{front}e{power if power[0] in '+-' else f'+{power}'}"
+    if _QUOTED.match(value):
+        return value[1:-1]
     return f"[{value[1:-1].strip()}]" if _TUPLE.match(value) else f'"{value}"'
+
+
+def _misspelt(fault: Fault, script: Script, entries: Sequence[_Entry]) -> Finding | None:
+    """A key that is not in any file, where one is almost the same."""
+    missed = re.search(r"^KeyError: '([\w-]+)'|has no attribute '(\w+)'", fault.error)
+    key = "" if missed is None else missed[1] or missed[2]
+    keys = {one.key: one for one in entries}
+    alike = difflib.get_close_matches(key, list(keys), 2, _ALIKE)
+    code = "\n".join(script.text(own.file) or "" for own in own_files(script))
+    if key in keys or len(alike) != 1 or re.search(rf"\b{re.escape(alike[0])}\b", code):
+        return None
+    entry = keys[alike[0]]
+    place = script.place(entry.file, entry.line)
+    values = {"key": key, "found": entry.key, "where": str(place)}
+    return Finding("yaml-misspelt", values, (place,), "configuration")
 
 
 def _elsewhere(fault: Fault, script: Script, entries: Sequence[_Entry]) -> Finding | None:
