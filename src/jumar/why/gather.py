@@ -43,7 +43,7 @@ def from_stream(stream: BinaryIO) -> Source:
 
 
 def code_beside(paths: Sequence[str], given: str | None) -> Folders:
-    """The code that these logs are of: the folder that is given, else where the logs lie, if that holds any, and where one is."""
+    """The code that these logs are of: the folder that is given, else where the logs lie, if that holds any, else where one is."""
     if given is not None:
         if not os.path.isdir(given):
             raise BadInput(f"{given} is not a folder", hint="name the folder of the script")
@@ -52,7 +52,8 @@ def code_beside(paths: Sequence[str], given: str | None) -> Folders:
         path if os.path.isdir(path) else os.path.dirname(path) for path in paths
     )
     beside = [folder for folder in folders if has_python(folder)]
-    here = [] if "" in beside or not has_python("") else [""]
+    # What lies where one is may be another training's.
+    here = [""] if not beside and has_python("") else []
     return Folders([folder or "." for folder in (*beside, *here)], is_sure=bool(beside))
 
 

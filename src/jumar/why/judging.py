@@ -118,8 +118,12 @@ def _by_script_alone(
     name: str, logs: Sequence[Source], read: Logs, code: Code | None
 ) -> Verdict | None:
     """What the script shows of an end of which no log says why."""
-    ends = (line.text for source in logs[:_MOST_ENDS] for line in last_lines(source)[1])
-    alone = None if code is None else shown_alone(name, code, "\n".join(ends))
+    if code is None:
+        return None
+    # What was written last comes last.
+    read_ends = sorted(map(last_lines, logs[:_MOST_ENDS]), key=lambda end: end[0])
+    ends = [line.text for _, lines in read_ends for line in lines]
+    alone = shown_alone(name, code, "\n".join(ends))
     if alone is None:
         return None
     cause, found, evidence = alone

@@ -2,12 +2,44 @@
 
 from collections.abc import Callable, Sequence
 
-from jumar.why.script import unbound
+from jumar.why.script import (
+    commands,
+    endless,
+    handed,
+    leaving,
+    lookups,
+    modules,
+    options,
+    paths,
+    processes,
+    ranks,
+    shells,
+    swallowed,
+    unbound,
+    wrapped,
+    yamls,
+)
 from jumar.why.script.reading import Fault, Finding, Script
 
 Look = Callable[[Fault, Script], Finding | None]
 
-CHECKS: Sequence[tuple[frozenset[str], Look]] = ((unbound.CAUSES, unbound.look),)
+CHECKS: Sequence[tuple[frozenset[str], Look]] = (
+    (unbound.CAUSES, unbound.look),
+    (ranks.CAUSES, ranks.look),
+    (wrapped.CAUSES, wrapped.look),
+    (options.CAUSES, options.look),
+    (yamls.CAUSES, yamls.look),
+    (processes.CAUSES, processes.look),
+    (modules.CAUSES, modules.look),
+    (commands.CAUSES, commands.look),
+    (leaving.CAUSES, leaving.look),
+    (swallowed.CAUSES, swallowed.look),
+    (handed.CAUSES, handed.look),
+    (paths.CAUSES, paths.look),
+    (shells.CAUSES, shells.look),
+    (endless.CAUSES, endless.look),
+    (lookups.CAUSES, lookups.look),
+)
 """The first that finds something counts."""
 
 

@@ -60,10 +60,11 @@ class Folders:
         yield from ends_alike(path, self.names(""))
 
     def names(self, near: str) -> Sequence[str]:
-        """What lies in the folders, or beside that file if it is in none of them."""
-        whole = [os.path.join(os.path.abspath(root), "") for root in self._roots]
-        is_inside = os.path.abspath(near).startswith(tuple(whole))
-        roots = [os.path.dirname(near) or "."] if near and not is_inside else self._roots
+        """What lies in the folders, or beside that file."""
+        folder = os.path.dirname(near) or "."
+        # A script in `tools` is of the same code as the package beside that folder.
+        is_inside = any(_is_in(folder, root) for root in self._roots) and self.is_sure
+        roots = [folder] if near and not is_inside else self._roots
         return [name for root in roots for name in _inside(root)]
 
     def open(self, name: str) -> int:
@@ -108,6 +109,11 @@ def text_of(code: Code, name: str) -> str | None:
     if len(found) > most or b"\0" in found:
         return None
     return found.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+def _is_in(folder: str, root: str) -> bool:
+    whole, top = os.path.realpath(folder), os.path.realpath(root)
+    return whole == top or whole.startswith(f"{top}{os.sep}")
 
 
 def _inside(root: str) -> Iterator[str]:

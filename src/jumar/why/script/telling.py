@@ -52,7 +52,7 @@ def shown_alone(
 ) -> tuple[Cause, Finding, tuple[Evidence, ...]] | None:
     """What the script shows where no line of a log tells of a fault: `cause` is what the platform saw, or `nothing`; `log` is how
     the logs end."""
-    found = found_in(Fault(cause, None, "", {}, log), Script(code))
+    found = found_in(Fault(cause, None, log.rpartition("\n")[2].strip(), {}, log), Script(code))
     if found is None:
         return None
     known = causes()[found.cause or cause]
