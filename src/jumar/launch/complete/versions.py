@@ -305,10 +305,14 @@ class VersionKeeper:
         self._thread = threading.Thread(target=self._run, name="versions", daemon=True)
         self.trouble: Optional[OSError] = None
 
-    def start(self) -> "VersionKeeper":
-        """Begin, before anybody overwrites what is there."""
-        self._thread.start()
-        return self
+    def start(self) -> bool:
+        """Begin, before anybody overwrites what is there; whether that was possible: a job may have all the
+        processes and threads that it is allowed, and then no other can be started."""
+        try:
+            self._thread.start()
+        except RuntimeError:
+            return False
+        return True
 
     def close(self, most_s: float = 60.0) -> None:
         """When no rank writes any more; waits for a copy that is being made."""

@@ -258,7 +258,7 @@ class Attempt(NodeRun):
         """Let the engine see that the ranks run."""
         pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
         first = next(rank for rank in self.ranks if rank.rank != SCHEDULER)
-        self._progress.ranks_started()
+        self._progress.ranks_run()
         try:
             # For the job's user alone, and before anybody is told that they run.
             write_json(self._directory.beside, first.program.for_beside())
@@ -275,7 +275,10 @@ class Attempt(NodeRun):
     def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
         """The first one is early enough for what no rank waits for."""
         super().tick(running, exits)
-        if running and not later.is_loaded:
+        if not running:
+            return
+        self._progress.ranks_run()
+        if not later.is_loaded:
             later.load()
 
     def exited(self, exit_: Exit) -> None:

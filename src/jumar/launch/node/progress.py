@@ -66,13 +66,15 @@ class Progress:
             told += [_words(one) for one in torn]
         self._places = places
         if any(_below(place.source) for place in places):
-            self.ranks_started()
+            self.ranks_run()
         return told
 
-    def ranks_started(self) -> None:
-        """Keep versions from now on, if nothing had to be kept before; the ranks need not wait for that."""
+    def ranks_run(self) -> None:
+        """Keep versions from now on, if nothing had to be kept before; the ranks need not wait for that. Call
+        it again while they run: one that has taken all processes there may be leaves room later, or never."""
         if self._keeper is None and self._places:
-            self._keeper = VersionKeeper(self._places).start()
+            keeper = VersionKeeper(self._places)
+            self._keeper = keeper if keeper.start() else None
 
     def note(self, folder: str) -> None:
         """What there is before the ranks start."""
