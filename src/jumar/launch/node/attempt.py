@@ -13,9 +13,10 @@ from jumar.launch.jobdir.news import (
     forget_keys,
     reserve_result,
     reserve_start,
+    write_beside,
     write_start,
 )
-from jumar.launch.jobdir.safefile import create_json, write_json
+from jumar.launch.jobdir.safefile import create_json
 from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.judge import as_asked
 from jumar.launch.node import progress
@@ -260,8 +261,8 @@ class Attempt(NodeRun):
         first = next(rank for rank in self.ranks if rank.rank != SCHEDULER)
         self._progress.ranks_run()
         try:
-            # For the job's user alone, and before anybody is told that they run.
-            write_json(self._directory.beside, first.program.for_beside())
+            # Before anybody is told that they run.
+            write_beside(self._directory, first.program.for_beside())
         except OSError:
             # A full disk: the job may still end well.
             self._journal.disk_full = True
