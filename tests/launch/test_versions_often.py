@@ -61,7 +61,7 @@ def test_what_is_overwritten_often_comes_back_after_a_kill_in_a_write(
         try:
             # Two of them: none is the one that was there at first.
             wait_for(
-                lambda: len(_epochs(job / "versions")) == 2, "versions while it is overwritten", 60
+                lambda: len(_epochs(job / "versions")) == 2, "versions while it is overwritten"
             )
             newest = max(_epochs(job / "versions"))
             enough.touch()
@@ -263,5 +263,5 @@ def test_a_thread_that_finds_no_room_is_started_later(
     assert progress.close() == []
     saved.write_bytes(pickle.dumps({"epoch": 1}))
     progress.ranks_run()
-    wait_for(lambda: _epochs(tmp_path / "versions") == [1], "it is kept", 60)
+    wait_for(lambda: _epochs(tmp_path / "versions") == [1], "it is kept")
     assert progress.close() == []
