@@ -116,8 +116,7 @@ class Attempt(NodeRun):
         """With this node's part of the rank table."""
         part: Part = None
         if self._given.has_table:
-            variables = {**inherited(), **self._job.environment}
-            address = self._given.addresses(variables)[self._directory.node]
+            address = self._given.addresses(self._given.variables())[self._directory.node]
             troubles: List[str] = []
             part = platform_files.part_of(address, self._given.cards, troubles)
             self._warn(troubles)
@@ -137,7 +136,7 @@ class Attempt(NodeRun):
 
     def _prepare_shared(self) -> None:
         directory, job, request = self._directory, self._job, self._request
-        variables = {**inherited(), **job.environment, **self._given.marks()}
+        variables = self._given.variables()
         folder = job.workdir or code.bring_code(directory, job, request, self._steps, variables)
         # Where nodes have an environment cache in common, the others find it there.
         self._python = self._install(folder, self._activate(folder, variables))
@@ -162,7 +161,7 @@ class Attempt(NodeRun):
         for words in self._found:
             self._tell("checkpoint", words)
         if self._python is None:
-            variables = {**inherited(), **job.environment, **self._given.marks()}
+            variables = self._given.variables()
             self._python = self._install(folder, self._activate(folder, variables))
         container, image = self._request.container, None
         if container is not None:

@@ -195,11 +195,6 @@ def _order(written: _Written) -> int:
     return Order(folder)(at_ns)
 
 
-def resume_from(directory: JobDir) -> str:
-    """The checkpoint that this attempt goes on from; empty when there is none."""
-    return newest_complete(directory.path("ckpt")) or ""
-
-
 def _places(directory: JobDir, folder: str) -> List[Place]:
     """The job's own folder for checkpoints first. Versions are not kept in it: it may be sent to a store."""
     others = _below(directory.path("out"))
