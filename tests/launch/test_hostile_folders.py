@@ -38,11 +38,11 @@ def test_many_pickles_that_take_long_hold_nobody_up(
         os.utime(path, (number, number))
     newest = tmp_path / "last.pkl"
     newest.write_bytes(_WHOLE)
-    began = time.monotonic()
+    began = time.process_time()
     found = survey(str(tmp_path))
     assert newest_complete(str(tmp_path)) == str(newest)
     assert not Versions(Place(str(tmp_path), str(tmp_path / "kept"))).restore()
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     assert [one.path for one in found[:1]] == [str(newest)]
     assert len(found) == 101
     # Nothing is said of what nobody looked into: it is not set aside.
@@ -199,9 +199,9 @@ _DOUBLED = {
 @pytest.mark.parametrize("name", _FILES)
 def test_files_that_would_be_read_for_hours(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(_FILES[name])
-    began = time.monotonic()
+    began = time.process_time()
     assert judge(str(tmp_path / name)).state != COMPLETE
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("name", _DOUBLED)
@@ -220,9 +220,9 @@ def test_a_state_that_many_values_have_in_common_is_not_searched_for_each(tmp_pa
     value = b"N)R" + pickle.dumps(place, 2)[2:-1] + b"br\xff\xff\0\0"
     stored = b"N)R}X\x0c\0\0\0storage_data}(" + b"Nj\xff\xff\0\0" * 50_000 + b"usb."
     (tmp_path / ".metadata").write_bytes(b"\x80\x02" + value + stored)
-    began = time.monotonic()
+    began = time.process_time()
     assert judge(str(tmp_path)).state == UNKNOWN
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_an_error_that_no_reader_expects_is_no_end(

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -54,13 +55,13 @@ def test_what_is_overwritten_often_comes_back_after_a_kill_in_a_write(
     file, enough = tmp_path / name / "state.pkl", tmp_path / "enough"
     first = Progress(JobDir(str(job), 1))
     assert first.begin(str(work)) == []
-    first.ranks_started()
+    first.ranks_run()
     command = [sys.executable, "-c", _SCRIPT, str(file), str(pause_s), str(enough)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         try:
             # Two of them: none is the one that was there at first.
             wait_for(
-                lambda: len(_epochs(job / "versions")) == 2, "versions while it is overwritten", 60
+                lambda: len(_epochs(job / "versions")) == 2, "versions while it is overwritten"
             )
             newest = max(_epochs(job / "versions"))
             enough.touch()
@@ -220,14 +221,16 @@ def test_two_ranks_go_on_from_one_step_after_kills_in_the_middle_of_their_writes
         assert len(told) == 2 * (segment > 0), told
         ranks = _Ranks(job / "ckpt", segment)
         try:
-            progress.ranks_started()
+            progress.ranks_run()
             kept.append(ranks.began)
-            at_least, until = newest() + 2, time.monotonic() + 300
-            while newest() < at_least:
+            at_least, until, pause_s = newest() + 2, time.monotonic() + 300, 0.7
+            while (before := newest()) < at_least:
                 assert time.monotonic() < until, "no version of both"
                 ranks.save()
                 ranks.steps()
-                time.sleep(0.7)
+                time.sleep(pause_s)
+                # Where a version takes longer than the ranks until they save again, so do their steps.
+                pause_s = pause_s * 1.5 if newest() == before else 0.7
             last = newest()
             for rank, slowness_s in _CUT[segment]:
                 ranks.save(slowness_s, rank)
@@ -239,3 +242,26 @@ def test_two_ranks_go_on_from_one_step_after_kills_in_the_middle_of_their_writes
     for steps in kept:
         assert steps[0] == steps[1]
     assert [steps[0] for steps in kept] == sorted({steps[0] for steps in kept})
+
+
+def test_a_thread_that_finds_no_room_is_started_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The ranks may have all processes and threads that the job is allowed."""
+    saved = tmp_path / "ckpt" / "state.pkl"
+    for folder in (saved.parent, tmp_path / "logs"):
+        folder.mkdir()
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    progress = Progress(JobDir(str(tmp_path), 1))
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refused)
+        assert progress.begin(str(tmp_path)) == []
+        progress.ranks_run()
+    assert progress.close() == []
+    saved.write_bytes(pickle.dumps({"epoch": 1}))
+    progress.ranks_run()
+    wait_for(lambda: _epochs(tmp_path / "versions") == [1], "it is kept")
+    assert progress.close() == []

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,26 +20,20 @@ from typing import Any, cast
 import pytest
 from tests.identity import being
 from tests.ports import free_port
+from tests.waiting import PATIENCE_S, wait_for
 
 from jumar.root import program
 from jumar.site.copying import copy_program
 from jumar.site.units import CAPABILITIES
 
-LIMIT_S = 30.0
 # As the unit bounds them.
 _CAPABILITIES = ("setpriv", "--bounding-set=-all," + ",".join(f"+{name}" for name in CAPABILITIES))
 CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
-def until(is_so: Callable[[], Any], what: str, limit_s: float = LIMIT_S) -> Any:
+def until(is_so: Callable[[], Any], what: str, limit_s: float = PATIENCE_S) -> Any:
     """What `is_so` gives once it gives something."""
-    give_up = time.monotonic() + limit_s
-    while True:
-        found = is_so()
-        if found:
-            return found
-        assert time.monotonic() < give_up, f"not within {limit_s:g} s: {what}"
-        time.sleep(0.02)
+    return wait_for(is_so, what, limit_s)
 
 
 @dataclass

@@ -159,6 +159,16 @@ def test_a_job_has_so_many_processes_and_no_more(host: Host, kind: str) -> None:
         host.configure(cgroup="auto", processes=0)
 
 
+def test_a_job_that_takes_all_its_processes_at_once_keeps_its_supervisor(host: Host) -> None:
+    """One is that, and one the rank: the thread that is to keep versions finds no room. A bomb that is
+    quicker than a supervisor on a busy machine does the same."""
+    host.configure(processes=2)
+    try:
+        assert _run(host, "exec sleep 0.2", host.users[1]) == ("succeeded", "")
+    finally:
+        host.configure(processes=0)
+
+
 def test_beside_takes_only_one_end_of_a_stream(host: Host) -> None:
     ann, job = host.users[0], new_id()
     assert host.start(job, "sleep 60", ann)["ok"]

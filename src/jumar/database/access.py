@@ -94,7 +94,7 @@ class Database:
         """A connection that sees what was committed."""
         self.check()
         try:
-            with self._engine.connect() as connection:
+            with self._engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
             self._look_for_damage(error)
@@ -108,12 +108,11 @@ class Database:
     @contextmanager
     def read_at_one_moment(self) -> Generator[Connection]:
         """A connection whose every query sees the same state."""
-        with self.read() as plain:
-            if plain.dialect.name == "postgresql":
-                plain = plain.execution_options(isolation_level="REPEATABLE READ")
+        with self.read() as connection:
             # SQLite's transactions are so by themselves.
-            with plain.begin():
-                yield plain
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            yield connection
 
     def write(
         self,

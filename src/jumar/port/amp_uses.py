@@ -81,7 +81,7 @@ def may_have_device(node: ast.AST, file: PythonFile) -> bool:
 
     Its calls cannot be given another one."""
     if isinstance(node, ast.Name):
-        bound = file.names.values(node.id, file.scope(node))
+        bound = file.bound(node)
         return any(
             isinstance(value, (ast.Call, ast.Lambda, ast.FunctionDef)) or _is_others(value, file)
             for value in bound
@@ -127,7 +127,7 @@ def _is_imported(root: ast.AST, file: PythonFile) -> bool:
     """Whether this file itself takes a name from torch, not from a module that passes it on."""
     if not isinstance(root, ast.Name):
         return False
-    bound = file.names.values(root.id, file.scope(root))
+    bound = file.bound(root)
     return bool(bound) and not any(
         isinstance(value, str) and not value.startswith("torch.") for value in bound
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from jumar.port.homes import Home
-from jumar.port.names import Names, Scope
+from jumar.port.names import Bound, Names, Scope
 from jumar.port.options import Options
 from jumar.port.prelude import Spelling
 from jumar.port.project import OWN, Project
@@ -86,12 +86,16 @@ class PythonFile:
         """The scope that a node is evaluated in."""
         return self.names.scope_of(node)
 
+    def bound(self, node: ast.AST) -> list[Bound]:
+        """Everything that a name was ever bound to; nothing for what is no name."""
+        return self.names.values(node.id, self.scope(node)) if isinstance(node, ast.Name) else []
+
     def own_class(self, node: ast.AST) -> ast.ClassDef | None:
         """The repository's class that an expression is surely an instance of."""
         if isinstance(node, ast.Name):
             if node.id == "self":
                 return self.enclosing_class(node)
-            for bound in self.names.values(node.id, self.scope(node)):
+            for bound in self.bound(node):
                 if isinstance(bound, ast.Call):
                     return self.class_named(bound.func)
                 if isinstance(bound, ast.arg) and bound.annotation is not None:
@@ -121,7 +125,7 @@ class PythonFile:
     def class_named(self, node: ast.AST) -> ast.ClassDef | None:
         """The repository's class that an expression names."""
         if isinstance(node, ast.Name):
-            for bound in self.names.values(node.id, self.scope(node)):
+            for bound in self.bound(node):
                 if isinstance(bound, ast.ClassDef):
                     return bound
         bound = self.project.definition(self.name(node))
@@ -130,7 +134,7 @@ class PythonFile:
     def function_named(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The repository's function that an expression names."""
         if isinstance(node, ast.Name):
-            for bound in self.names.values(node.id, self.scope(node)):
+            for bound in self.bound(node):
                 if isinstance(bound, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     return bound
         bound = self.project.definition(self.name(node))
@@ -196,6 +200,19 @@ class PythonFile:
             None,
         )
 
+    def is_annotation(self, node: ast.AST) -> bool:
+        """Whether a name is part of a type annotation, where every torch has it."""
+        child = node
+        for around in self.ancestors(node):
+            if isinstance(around, (ast.AnnAssign, ast.arg)):
+                return around.annotation is child
+            if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return around.returns is child
+            if isinstance(around, (ast.stmt, ast.Call)):
+                return False
+            child = around
+        return False
+
     # --- text
 
     def span(self, node: ast.AST) -> tuple[int, int]:
@@ -259,6 +276,12 @@ class PythonFile:
         """Report something about a node without changing it."""
         start, end = self.span(node)
         return Remark(start, end, severity, effort, kind, subject, why, advice)
+
+
+def name_called(call: ast.Call) -> str:
+    """The last part of the name of what is called."""
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _is_of_a_program(statement: ast.stmt) -> bool:

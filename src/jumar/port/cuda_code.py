@@ -302,7 +302,7 @@ def _is_loaded(module: ast.expr, reader: _Reader) -> bool:
     """Whether this is `ext` of `ext = ext_loader.load_ext("_ext", […])`."""
     if reader.elsewhere or not isinstance(module, ast.Name):
         return False
-    bound = reader.file.names.values(module.id, reader.file.scope(module))
+    bound = reader.file.bound(module)
     return any(
         isinstance(value, ast.Call)
         and any(isinstance(a, ast.Constant) and a.value in COMPILED for a in value.args)
@@ -359,7 +359,7 @@ def _function_called(called: ast.expr, reader: _Reader) -> tuple[FunctionDef, _R
     if isinstance(called, ast.Attribute) and called.attr == "apply":
         applied = called.value
     if not reader.elsewhere and isinstance(applied, ast.Name):
-        for bound in file.names.values(applied.id, file.scope(applied)):
+        for bound in file.bound(applied):
             if isinstance(bound, FunctionDef) and applied is called:
                 return bound, reader
             if isinstance(bound, ast.ClassDef) and applied is not called:

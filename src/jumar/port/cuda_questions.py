@@ -74,7 +74,7 @@ def asked_property(node: ast.AST, file: PythonFile) -> str:
         return ""
     owner: object = node.value
     if isinstance(owner, ast.Name):
-        bound = file.names.values(owner.id, file.scope(owner))
+        bound = file.bound(owner)
         owner = next((b for b in bound if isinstance(b, ast.Call)), None)
     asked = isinstance(owner, ast.Call) and cuda_function(owner.func, file) == PROPERTIES
     return node.attr if asked else ""
@@ -186,7 +186,7 @@ def _is_package(part: ast.expr, file: PythonFile) -> bool:
     if not isinstance(part, ast.Name):
         return False
     named = _NAMED_FLAG.fullmatch(part.id.lower())
-    bound = file.names.values(part.id, file.scope(part))
+    bound = file.bound(part)
     if named is not None:
         asked = (_asked_for(value, file) for value in bound if isinstance(value, ast.AST))
         packages = [_cuda_only(named["module"] or named["before"]), *map(of_distribution, asked)]

@@ -2,8 +2,8 @@
 
 import ast
 
-from jumar.port.context import PythonFile
-from jumar.port.device_names import NAMED_DEVICE, OTHER_DEVICES, is_device_name, name_called
+from jumar.port.context import PythonFile, name_called
+from jumar.port.device_names import NAMED_DEVICE, OTHER_DEVICES, is_device_name
 from jumar.port.patterns import lazy_pattern
 
 _LOOKUPS = lazy_pattern(r"get(?:_\w+)?|getenv|getattr|pop|setdefault")

@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 
-from jumar.port.context import PythonFile
+from jumar.port.context import PythonFile, name_called
 from jumar.port.patterns import lazy_pattern
 from jumar.port.project import OWN
 
@@ -135,11 +135,6 @@ def _has_own_name(node: ast.Assign | ast.AnnAssign) -> bool:
     """Whether this is `CUDA = "cuda"`: the constant says what its value is."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return any(isinstance(t, ast.Name) and t.id == "CUDA" for t in targets)
-
-
-def name_called(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def beside(words: frozenset[str], node: ast.expr) -> bool:

@@ -4,7 +4,7 @@ import ast
 import re
 from enum import Enum, auto
 
-from jumar.port.context import PythonFile
+from jumar.port.context import PythonFile, name_called
 from jumar.port.device_keys import (
     holds_rng_devices,
     is_default,
@@ -29,7 +29,6 @@ from jumar.port.device_names import (
     is_device_name,
     is_foreign,
     is_label,
-    name_called,
     takes_devices,
 )
 from jumar.port.patterns import lazy_pattern
@@ -160,7 +159,7 @@ def _method_argument(
 
 def _chosen(called: ast.expr, file: PythonFile) -> str:
     """The function that `scope = autocast if half else nullcontext` may refer to."""
-    bound = file.names.values(called.id, file.scope(called)) if isinstance(called, ast.Name) else []
+    bound = file.bound(called)
     for value in bound:
         if isinstance(value, ast.IfExp):
             names = (file.name(part) or "" for part in (value.body, value.orelse))
@@ -297,7 +296,7 @@ def _holds_device(node: ast.expr, file: PythonFile) -> bool:
         return is_device(node, file)
     if picks_device(node, file):
         return True
-    bound = file.names.values(node.id, file.scope(node))
+    bound = file.bound(node)
     return any(
         looks_up_device(value) if isinstance(value, ast.Call) else _chooses_device(value)
         for value in bound

@@ -67,7 +67,7 @@ def of(node: ast.expr, file: PythonFile, depth: int = 0) -> str | None:
 
 def _last_value(name: ast.Name, file: PythonFile) -> ast.Call | None:
     """The last value bound to a name before it is read, if that surely happened."""
-    bound = file.names.values(name.id, file.scope(name))
+    bound = file.bound(name)
     before = [b for b in bound if isinstance(b, ast.expr) and b.lineno < name.lineno]
     if not before or any(b is None for b in bound):
         # Loops and `with` bind names to unknown values.

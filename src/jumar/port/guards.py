@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from jumar.port import literals
-from jumar.port.context import PythonFile
+from jumar.port.context import PythonFile, name_called
 from jumar.port.cuda_code import Facts, facts, is_for_cuda
 from jumar.port.cuda_questions import is_about_cuda
-from jumar.port.device_names import name_called
 from jumar.port.device_roles import Role
 from jumar.port.patterns import lazy_pattern
 from jumar.port.records import Guard

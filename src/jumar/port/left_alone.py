@@ -204,7 +204,7 @@ def _is_anothers(value: ast.expr, file: PythonFile) -> bool:
         return not (file.name(value) or "torch.cuda.").startswith("torch.cuda.")
     if not isinstance(value, ast.Name):
         return False
-    bound = file.names.values(value.id, file.scope(value))
+    bound = file.bound(value)
     return any(isinstance(b, (str, *_FUNCTIONS)) for b in bound) and not any(
         isinstance(b, str) and b.startswith("torch.cuda") for b in bound
     )

@@ -2,8 +2,7 @@
 
 import ast
 
-from jumar.port.context import PythonFile
-from jumar.port.device_names import name_called
+from jumar.port.context import PythonFile, name_called
 
 TAKE_PROSE = frozenset(
     {

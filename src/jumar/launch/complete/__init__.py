@@ -3,12 +3,14 @@ nothing of what a file says is run or believed. Also loaded by the helpers insid
 name, hence the relative imports."""
 
 from .aside import SetAside, set_aside_torn
+from .patience import STILL_S
 from .search import Found, Order, changed_ns, judge, newest_complete, newest_ns, soon, survey
 from .verdict import COMPLETE, TORN, UNKNOWN, Verdict
-from .versions import Place, VersionKeeper, Versions
+from .versions import Place, Versions
 
 __all__ = [
     "COMPLETE",
+    "STILL_S",
     "TORN",
     "UNKNOWN",
     "Found",
@@ -16,7 +18,6 @@ __all__ = [
     "Place",
     "SetAside",
     "Verdict",
-    "VersionKeeper",
     "Versions",
     "changed_ns",
     "judge",

@@ -10,7 +10,7 @@ import errno
 import os
 import time
 from functools import partial
-from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
 from . import beneath, copies, rank_sets, room, search
 from .back import Back, SetsBack
@@ -21,10 +21,6 @@ from .together import Together
 from .verdict import COMPLETE
 
 _KEPT = 2
-_LOOK_EVERY_S = 0.5
-_LOOK_SOON_S = 0.1
-"""While a file is written to: its next save may overwrite what is complete then."""
-_MOST_OF_TIME_TO_LOOK = 0.02
 _GONE_S = 60.0
 """What is not there for so long is no file that its script is just replacing."""
 _MOST_GONE = 1000
@@ -289,55 +285,3 @@ class Versions:
             # It is tried again and again: without room, not even an empty folder may be left each time.
             copies.remove(to, self._root)
             raise
-
-
-class VersionKeeper:
-    """Keeps versions in a thread: of what is there at first, while ranks run, and once more at the end."""
-
-    def __init__(self, places: Sequence[Place]) -> None:
-        # Late: none is made before the ranks of a first attempt have started.
-        import threading
-
-        self._places = places
-        self._versions: Dict[Place, Versions] = {}
-        """Of those places in which there was a file: most jobs save in one at most."""
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="versions", daemon=True)
-        self.trouble: Optional[OSError] = None
-
-    def start(self) -> "VersionKeeper":
-        """Begin, before anybody overwrites what is there."""
-        self._thread.start()
-        return self
-
-    def close(self, most_s: float = 60.0) -> None:
-        """When no rank writes any more; waits for a copy that is being made."""
-        self._done.set()
-        self._thread.join(most_s)
-
-    def _run(self) -> None:
-        pause_s = self._look(0.0)
-        while not self._done.wait(pause_s):
-            pause_s = self._look(STILL_S)
-        self._look(0.0)
-
-    def _look(self, still_s: float) -> float:
-        """Look at all; how long to wait until the next time."""
-        began = time.monotonic()
-        for place in self._places:
-            try:
-                self._keep(place, still_s)
-            except OSError as error:
-                # No room for a second one: the job goes on without, and whoever closes may tell.
-                self.trouble = error
-        looked_s = time.monotonic() - began - sum(one.kept_s for one in self._versions.values())
-        is_unsettled = any(one.is_unsettled for one in self._versions.values())
-        # In a folder with very many files, a look takes long.
-        pause_s = _LOOK_SOON_S if is_unsettled else _LOOK_EVERY_S
-        return max(pause_s, looked_s / _MOST_OF_TIME_TO_LOOK)
-
-    def _keep(self, place: Place, still_s: float) -> None:
-        if place not in self._versions and any(search.files(place.source)):
-            self._versions[place] = Versions(place)
-        if place in self._versions:
-            self._versions[place].keep(still_s)

@@ -80,6 +80,11 @@ def write_start(directory: JobDir, pids: List[int], log_at: int) -> None:
     safefile.write_reserved(directory.ranks, safefile.encode(start), durable=False)
 
 
+def write_beside(directory: JobDir, values: Dict[str, Any]) -> None:
+    """What a command beside the ranks needs to know of them (`node/beside.py`), for the job's user alone."""
+    safefile.write_json(directory.beside, values)
+
+
 def words_of(ending: Ending) -> bytes:
     """As a supervisor says it: at most MOST_WORDS bytes."""
     if len(ending.reason) > _MOST_REASON:

@@ -13,9 +13,10 @@ from jumar.launch.jobdir.news import (
     forget_keys,
     reserve_result,
     reserve_start,
+    write_beside,
     write_start,
 )
-from jumar.launch.jobdir.safefile import create_json, write_json
+from jumar.launch.jobdir.safefile import create_json
 from jumar.launch.jobdir.trouble import trouble_with
 from jumar.launch.judge import as_asked
 from jumar.launch.node import progress
@@ -115,8 +116,7 @@ class Attempt(NodeRun):
         """With this node's part of the rank table."""
         part: Part = None
         if self._given.has_table:
-            variables = {**inherited(), **self._job.environment}
-            address = self._given.addresses(variables)[self._directory.node]
+            address = self._given.addresses(self._given.variables())[self._directory.node]
             troubles: List[str] = []
             part = platform_files.part_of(address, self._given.cards, troubles)
             self._warn(troubles)
@@ -136,7 +136,7 @@ class Attempt(NodeRun):
 
     def _prepare_shared(self) -> None:
         directory, job, request = self._directory, self._job, self._request
-        variables = {**inherited(), **job.environment, **self._given.marks()}
+        variables = self._given.variables()
         folder = job.workdir or code.bring_code(directory, job, request, self._steps, variables)
         # Where nodes have an environment cache in common, the others find it there.
         self._python = self._install(folder, self._activate(folder, variables))
@@ -161,7 +161,7 @@ class Attempt(NodeRun):
         for words in self._found:
             self._tell("checkpoint", words)
         if self._python is None:
-            variables = {**inherited(), **job.environment, **self._given.marks()}
+            variables = self._given.variables()
             self._python = self._install(folder, self._activate(folder, variables))
         container, image = self._request.container, None
         if container is not None:
@@ -258,10 +258,10 @@ class Attempt(NodeRun):
         """Let the engine see that the ranks run."""
         pids = {rank: pid for rank, pid in pids.items() if rank != SENDER}
         first = next(rank for rank in self.ranks if rank.rank != SCHEDULER)
-        self._progress.ranks_started()
+        self._progress.ranks_run()
         try:
-            # For the job's user alone, and before anybody is told that they run.
-            write_json(self._directory.beside, first.program.for_beside())
+            # Before anybody is told that they run.
+            write_beside(self._directory, first.program.for_beside())
         except OSError:
             # A full disk: the job may still end well.
             self._journal.disk_full = True
@@ -275,7 +275,10 @@ class Attempt(NodeRun):
     def tick(self, running: Sequence[int], exits: Sequence[Exit]) -> None:
         """The first one is early enough for what no rank waits for."""
         super().tick(running, exits)
-        if running and not later.is_loaded:
+        if not running:
+            return
+        self._progress.ranks_run()
+        if not later.is_loaded:
             later.load()
 
     def exited(self, exit_: Exit) -> None:

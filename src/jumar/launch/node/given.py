@@ -4,16 +4,14 @@ import os
 from typing import Dict, FrozenSet, List, NamedTuple, Optional
 
 from jumar.launch.ascend.facts import CardFacts, simulated
+from jumar.launch.complete import newest_complete
 from jumar.launch.jobdir.files import JobDir
 from jumar.launch.jobdir.job import Job, Request, read_job, read_request
-from jumar.launch.node import progress
 from jumar.launch.nodes.team import Meeting, group_of, host_address
-from jumar.launch.prepare import platform_files
 from jumar.launch.prepare.platform_files import JobTable
 from jumar.launch.processes.container import Wrapping
 from jumar.launch.processes.namespace import View
 from jumar.launch.processes.network import Network
-from jumar.launch.ranks import frameworks
 from jumar.launch.ranks.environment import Environment, inherited, own_program
 from jumar.launch.ranks.frameworks import Devices
 from jumar.launch.ranks.plan import Cores, NodePlan, arguments, cores_for, read_script
@@ -98,6 +96,10 @@ class Given(NamedTuple):
         """Of each node, as the others reach it."""
         return [node.address for node in self.request.nodes] or [host_address(environ=environment)]
 
+    def variables(self) -> Dict[str, str]:
+        """Those of what prepares the attempt: of this machine, and the job's own."""
+        return {**inherited(), **self.job.environment, **self.marks()}
+
     def marks(self) -> Dict[str, str]:
         """What names the attempt in the environment of each of its processes."""
         directory = self.directory
@@ -143,7 +145,7 @@ class Given(NamedTuple):
         job, cards = self.job, self.cards
         data, contained = job.data_paths(self.directory), wrapping is not None
         argv = arguments(job.command, data, environment.common, is_contained=contained)
-        script = read_script(job.command, argv, folder, frameworks.named(job.framework))
+        script = read_script(job.command, argv, folder, job.framework)
         # A table that the job brings itself is meant; torch has no use for any, nor have ranks whose
         # NPUs are simulated. A command that starts its ranks itself reads it in any case.
         path = job.environment.get("RANK_TABLE_FILE") or table.path
@@ -198,12 +200,13 @@ class Given(NamedTuple):
         directory, job, request = self.directory, self.job, self.request
         grace_s = job.grace_s if request.deadline is None else request.ask_before_s
         made = {
-            **platform_files.path_variables(directory),
             **job.data_variables(directory),
             **self.marks(),
             "JUMAR_JOB_DIR": directory.root,
             "JUMAR_CKPT_DIR": directory.path("ckpt"),
-            "JUMAR_RESUME_FROM": progress.resume_from(directory),
+            "JUMAR_CACHE_DIR": directory.path("cache"),
+            "JUMAR_TENSORBOARD_DIR": directory.path("tensorboard"),
+            "JUMAR_RESUME_FROM": newest_complete(directory.path("ckpt")) or "",
             "JUMAR_SEGMENT": str(request.segment),
             "JUMAR_SEGMENTS": request.segments,
             "JUMAR_DEADLINE": "" if request.deadline is None else str(int(request.deadline)),

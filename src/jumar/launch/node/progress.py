@@ -2,17 +2,18 @@
 
 import os
 import time
-from typing import FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from jumar.launch.complete import (
+    STILL_S,
     Order,
     Place,
     SetAside,
-    VersionKeeper,
     Versions,
     changed_ns,
     newest_complete,
     newest_ns,
+    search,
     set_aside_torn,
     soon,
 )
@@ -22,6 +23,10 @@ from jumar.launch.jobdir.safefile import Unusable, read_object
 _Written = Tuple[int, str]
 """When something was, and in which folder: file servers have clocks of their own."""
 _NEVER: _Written = (0, "")
+_LOOK_EVERY_S = 0.5
+_LOOK_SOON_S = 0.1
+"""While a file is written to: its next save may overwrite what is complete then."""
+_MOST_OF_TIME_TO_LOOK = 0.02
 
 
 class Came(NamedTuple):
@@ -48,7 +53,7 @@ class Progress:
         self._worlds = worlds
         self._sources: List[str] = []
         self._places: List[Place] = []
-        self._keeper: Optional[VersionKeeper] = None
+        self._keeper: Optional[_VersionKeeper] = None
         self._before = _NEVER
 
     def begin(self, folder: str) -> List[str]:
@@ -66,13 +71,15 @@ class Progress:
             told += [_words(one) for one in torn]
         self._places = places
         if any(_below(place.source) for place in places):
-            self.ranks_started()
+            self.ranks_run()
         return told
 
-    def ranks_started(self) -> None:
-        """Keep versions from now on, if nothing had to be kept before; the ranks need not wait for that."""
+    def ranks_run(self) -> None:
+        """Keep versions from now on, if nothing had to be kept before; the ranks need not wait for that. Call
+        it again while they run: one that has taken all processes there may be leaves room later, or never."""
         if self._keeper is None and self._places:
-            self._keeper = VersionKeeper(self._places).start()
+            keeper = _VersionKeeper(self._places)
+            self._keeper = keeper if keeper.start() else None
 
     def note(self, folder: str) -> None:
         """What there is before the ranks start."""
@@ -127,14 +134,65 @@ class Progress:
         return [path for path in self._sources if self._is_given(os.path.realpath(path))]
 
 
+class _VersionKeeper:
+    """Keeps versions in a thread: of what is there at first, while ranks run, and once more at the end."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        # Late: none is made before the ranks of a first attempt have started.
+        import threading
+
+        self._places = places
+        self._versions: Dict[Place, Versions] = {}
+        """Of those places in which there was a file: most jobs save in one at most."""
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="versions", daemon=True)
+        self.trouble: Optional[OSError] = None
+
+    def start(self) -> bool:
+        """Begin, before anybody overwrites what is there; whether that was possible: a job may have all the
+        processes and threads that it is allowed, and then no other can be started."""
+        try:
+            self._thread.start()
+        except RuntimeError:
+            return False
+        return True
+
+    def close(self, most_s: float = 60.0) -> None:
+        """When no rank writes any more; waits for a copy that is being made."""
+        self._done.set()
+        self._thread.join(most_s)
+
+    def _run(self) -> None:
+        pause_s = self._look(0.0)
+        while not self._done.wait(pause_s):
+            pause_s = self._look(STILL_S)
+        self._look(0.0)
+
+    def _look(self, still_s: float) -> float:
+        """Look at all; how long to wait until the next time."""
+        began = time.monotonic()
+        for place in self._places:
+            try:
+                self._keep(place, still_s)
+            except OSError as error:
+                # No room for a second one: the job goes on without, and whoever closes may tell.
+                self.trouble = error
+        looked_s = time.monotonic() - began - sum(one.kept_s for one in self._versions.values())
+        is_unsettled = any(one.is_unsettled for one in self._versions.values())
+        # In a folder with very many files, a look takes long.
+        pause_s = _LOOK_SOON_S if is_unsettled else _LOOK_EVERY_S
+        return max(pause_s, looked_s / _MOST_OF_TIME_TO_LOOK)
+
+    def _keep(self, place: Place, still_s: float) -> None:
+        if place not in self._versions and any(search.files(place.source)):
+            self._versions[place] = Versions(place)
+        if place in self._versions:
+            self._versions[place].keep(still_s)
+
+
 def _order(written: _Written) -> int:
     at_ns, folder = written
     return Order(folder)(at_ns)
-
-
-def resume_from(directory: JobDir) -> str:
-    """The checkpoint that this attempt goes on from; empty when there is none."""
-    return newest_complete(directory.path("ckpt")) or ""
 
 
 def _places(directory: JobDir, folder: str) -> List[Place]:

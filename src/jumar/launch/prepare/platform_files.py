@@ -118,14 +118,6 @@ def write_variables(
     write_whole(directory.pod_env, os.fsencode(render(variables, environment)))
 
 
-def path_variables(directory: JobDir) -> Dict[str, str]:
-    """What is set whether the paths can be made or not."""
-    return {
-        "JUMAR_CACHE_DIR": directory.path("cache"),
-        "JUMAR_TENSORBOARD_DIR": directory.path("tensorboard"),
-    }
-
-
 def empty_cache(directory: JobDir) -> None:
     """As a new machine has it: what an attempt before left there may be torn, and a script that copies
     its checkpoints there counts on an empty folder. Raises OSError."""

@@ -214,7 +214,7 @@ def read_script(
     option = None
     if spelling is not None and boot.word in argv:
         option = LocalRankOption(spelling, argv.index(boot.word) + 1)
-    return Script(framework or frameworks.guess(text), option)
+    return Script(frameworks.named(framework) or frameworks.guess(text), option)
 
 
 def cores_for(kind: str, cards: Sequence[CardFacts], size: int, environment: Environment) -> Cores:

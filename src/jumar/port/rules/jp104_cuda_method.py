@@ -226,7 +226,7 @@ def _is_index(device: ast.expr, file: PythonFile) -> bool:
     if is_device(device, file) and not isinstance(device, ast.Call):
         return False
     if isinstance(device, ast.Name):
-        bound = file.names.values(device.id, file.scope(device))
+        bound = file.bound(device)
         if any(isinstance(b, ast.Call) and file.name(b.func) == "torch.device" for b in bound):
             return False
         return bool(_INDEX.search(device.id))

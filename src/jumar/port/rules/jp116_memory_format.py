@@ -36,7 +36,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 def _is_assigned(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
     """Whether this is a variable, which is ported where it is set."""
-    bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
+    bound = file.bound(node)
     return any(isinstance(value, ast.AST) for value in bound)
 
 

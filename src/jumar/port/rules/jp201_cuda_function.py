@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 
 from jumar.port import guards
-from jumar.port.context import PythonFile
+from jumar.port.context import PythonFile, name_called
 from jumar.port.cuda_questions import QUESTIONS, is_about_cuda
-from jumar.port.device_names import name_called
 from jumar.port.npu_api import (
     HISTORY,
     ON_ACCELERATOR,
@@ -26,7 +25,7 @@ from jumar.port.prelude import DEVICE_MODULE, TORCH, TORCH_NPU
 from jumar.port.records import Piece, Proposal, Words
 from jumar.port.rules.base import Outcomes, Rule
 from jumar.port.rules.jp114_mock import keeps_target, mock
-from jumar.port.rules.jp203_cuda_only_name import is_hint, is_old_history
+from jumar.port.rules.jp203_cuda_only_name import is_old_history
 
 _OTHERS = lazy_pattern(r"(?:^|[^a-z])(?:mps|xpu|hpu|mlu|musa)(?:$|[^a-z])", re.IGNORECASE)
 _ONLY_THERE = SAME_NAME - ON_ACCELERATOR.keys()
@@ -80,23 +79,23 @@ def _keeps(node: ast.Attribute | ast.Name, name: str, file: PythonFile) -> bool:
         or guards.stays(node, file)
         or _is_assigned(node, file)
         or _is_restored(node, name, file)
-        or (is_hint(node, file) and not file.options.npu_only)
-        or is_old_history(_called_through(node, file))
+        or (file.is_annotation(node) and not file.options.npu_only)
+        or _is_for_old_history(node, file)
         or (name == "torch.cuda.memory" and getattr(file.parent(node), "attr", "") in RENAMED)
     )
 
 
-def _called_through(node: ast.AST, file: PythonFile) -> ast.AST | None:
-    """The call of `torch.cuda.memory._record_memory_history`, if `node` is the module."""
+def _is_for_old_history(node: ast.AST, file: PythonFile) -> bool:
+    """Whether `node` is the module in a call of `torch.cuda.memory._record_memory_history` that stays."""
     member = file.parent(node)
-    if isinstance(member, ast.Attribute) and member.attr == HISTORY:
-        return file.parent(member)
-    return None
+    if not isinstance(member, ast.Attribute) or member.attr != HISTORY:
+        return False
+    return is_old_history(file.parent(member))
 
 
 def _is_assigned(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
     """Whether this is `sync` of `sync = torch.cuda.synchronize`, ported where it is set, or kept there."""
-    bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
+    bound = file.bound(node)
     return any(
         isinstance(value, (ast.Attribute, ast.Name))
         # Another import of the same name is for machines without CUDA.
@@ -149,7 +148,7 @@ def _is_initialized(node: ast.Attribute, file: PythonFile) -> Outcomes:
 def _npu_only(node: ast.Attribute | ast.Name, member: str, file: PythonFile) -> Outcomes:
     if isinstance(node, ast.Name):
         # The import of the name is changed instead (JP202), except for a star import.
-        if not file.names.values(node.id, file.scope(node)):
+        if not file.bound(node):
             yield file.replace(node, f"{file.say.torch}.npu.{member}", TORCH_NPU)
         return
     module, last = node.value, file.span(node)[1]
@@ -182,7 +181,7 @@ def _torch_here(node: ast.Attribute | ast.Name, file: PythonFile) -> str | None:
     root = module.value if isinstance(module, ast.Attribute) else None
     if not isinstance(root, ast.Name):
         return None
-    return root.id if "torch" in file.names.values(root.id, file.scope(root)) else None
+    return root.id if "torch" in file.bound(root) else None
 
 
 def _fits(node: ast.expr, member: str, file: PythonFile) -> bool:

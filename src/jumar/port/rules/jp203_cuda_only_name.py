@@ -50,9 +50,9 @@ def _attribute(node: ast.Attribute, file: PythonFile) -> Outcomes:
     head, _, member = (file.name(node) or "").rpartition(".")
     if head == "torch.cuda.memory" and member == HISTORY and is_old_history(file.parent(node)):
         yield _history(node, file)
-    elif head == "torch.cuda.memory" and member in RENAMED and not is_hint(node, file):
+    elif head == "torch.cuda.memory" and member in RENAMED and not file.is_annotation(node):
         yield from _report(node, member, file, stays=True)
-    elif head == "torch.cuda" and not is_hint(node, file):
+    elif head == "torch.cuda" and not file.is_annotation(node):
         used = file.parent(node) if member == "nvtx" else None
         if used is None or not is_plain_range(file.parent(used), file):
             yield from _report(node, member, file)
@@ -129,20 +129,6 @@ def _of_object(node: ast.Attribute, file: PythonFile) -> Outcomes:
         effort=Effort.MINUTES,
         kind=Kind.UNSUPPORTED,
     )
-
-
-def is_hint(node: ast.AST, file: PythonFile) -> bool:
-    """Whether a name is part of a type annotation, where every torch has it."""
-    child = node
-    for around in file.ancestors(node):
-        if isinstance(around, (ast.AnnAssign, ast.arg)):
-            return around.annotation is child
-        if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return around.returns is child
-        if isinstance(around, (ast.stmt, ast.Call)):
-            return False
-        child = around
-    return False
 
 
 def _report(node: ast.AST, member: str, file: PythonFile, *, stays: bool = False) -> Outcomes:

@@ -130,7 +130,7 @@ def _portable(node: ast.Attribute | ast.Name, kind: str, file: PythonFile) -> Ou
 
 def _is_told_where_bound(node: ast.Attribute | ast.Name, file: PythonFile) -> bool:
     """Whether a name is a variable that was given the function, which is reported there."""
-    bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
+    bound = file.bound(node)
     return any(isinstance(value, (ast.Attribute, ast.Name)) for value in bound)
 
 

@@ -64,7 +64,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
 
 def _imported_as(place: ast.expr, file: PythonFile) -> str:
     """The name imported from a module that is missing in the repository's own package."""
-    bound = file.names.values(place.id, file.scope(place)) if isinstance(place, ast.Name) else []
+    bound = file.bound(place)
     return next((name for name in bound if isinstance(name, str)), "")
 
 

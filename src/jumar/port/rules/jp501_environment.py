@@ -116,7 +116,7 @@ def _is_copy(node: ast.expr, file: PythonFile) -> bool:
     """Whether a name is only ever a copy of the environment, for another process."""
     if not isinstance(node, ast.Name):
         return False
-    bound = file.names.values(node.id, file.scope(node))
+    bound = file.bound(node)
     made = [v for v in bound if not (isinstance(v, ast.Constant) and v.value is None)]
     return bool(made) and all(_copies_environment(value, file) for value in made)
 

@@ -151,8 +151,9 @@ def _named_for_cuda(node: ast.AST, file: PythonFile) -> Outcomes:
             yield from _remark(call, package, file, optional=is_guarded(call, file))
     for dotted in imported(node):
         package = package_of(dotted)
-        is_own = (file.project.follow(dotted, file.path) or OWN).startswith(OWN)
-        if package is not None and package.code == NAMED_FOR_CUDA and not is_own:
+        if package is None or package.code != NAMED_FOR_CUDA:
+            continue
+        if not (file.project.follow(dotted, file.path) or OWN).startswith(OWN):
             yield from _remark(node, package, file, optional=runs_without(node, file))
             return
 

@@ -119,7 +119,7 @@ def _comes_from_numpy(call: ast.Call, file: PythonFile) -> bool:
 
 def _was_copied(name: ast.Name, file: PythonFile) -> bool:
     """Whether a variable only ever holds tensors that were copied to the CPU: `x = y.cpu()`."""
-    bound = file.names.values(name.id, file.scope(name))
+    bound = file.bound(name)
     return bool(bound) and all(
         isinstance(b, ast.Call) and isinstance(b.func, ast.Attribute) and b.func.attr == "cpu"
         for b in bound

@@ -83,7 +83,7 @@ def _saves(node: ast.AST, file: PythonFile) -> bool:
     if file.name(node) == "torch.jit.save":
         return True
     made = node.value
-    bound = file.names.values(made.id, file.scope(made)) if isinstance(made, ast.Name) else [made]
+    bound = file.bound(made) if isinstance(made, ast.Name) else [made]
     return any(isinstance(b, ast.Call) and file.name(b.func) in _NAMES for b in bound)
 
 

@@ -6,7 +6,6 @@ from jumar.port.context import PythonFile
 from jumar.port.npu_api import GRAPHS
 from jumar.port.records import Effort, Kind, Severity, Words
 from jumar.port.rules.base import Outcomes, Rule
-from jumar.port.rules.jp203_cuda_only_name import is_hint
 
 _NAMES = frozenset(
     {"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"}
@@ -17,7 +16,7 @@ def check(node: ast.AST, file: PythonFile) -> Outcomes:
     """Report one use."""
     assert isinstance(node, (ast.Attribute, ast.Name))
     name = file.name(node)
-    if name not in _NAMES or not isinstance(node.ctx, ast.Load) or is_hint(node, file):
+    if name not in _NAMES or not isinstance(node.ctx, ast.Load) or file.is_annotation(node):
         return
     if name == "torch.cuda.CUDAGraph" and not file.options.npu_only:
         # JP203 reports this name in portable code.

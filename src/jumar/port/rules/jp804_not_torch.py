@@ -92,7 +92,7 @@ def _may_be_another(node: ast.expr, file: PythonFile) -> bool:
     """Whether the name may come from another import, as in `try … except`."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    bound = file.names.values(node.id, file.scope(node)) if isinstance(node, ast.Name) else []
+    bound = file.bound(node)
     return any(isinstance(b, str) and b.partition(".")[0] != "torch" for b in bound)
 
 

@@ -78,7 +78,7 @@ def _use(node: ast.Attribute | ast.Name, own: OwnRule, file: PythonFile) -> Outc
         )
         return
     is_name = _DOTTED.fullmatch(own.replace) is not None
-    if isinstance(node, ast.Name) and is_name and file.names.values(node.id, file.scope(node)):
+    if isinstance(node, ast.Name) and is_name and file.bound(node):
         # It is changed where it is imported or assigned.
         return
     module, _, leaf = own.replace.rpartition(".")
