@@ -2,12 +2,40 @@
 
 from collections.abc import Callable, Sequence
 
-from jumar.why.script import unbound
+from jumar.why.script import (
+    calls,
+    classes,
+    diverging,
+    files,
+    grads,
+    kept,
+    keys,
+    loops,
+    made,
+    shadowed,
+    shapes,
+    unbound,
+    used_up,
+)
 from jumar.why.script.reading import Fault, Finding, Script
 
 Look = Callable[[Fault, Script], Finding | None]
 
-CHECKS: Sequence[tuple[frozenset[str], Look]] = ((unbound.CAUSES, unbound.look),)
+CHECKS: Sequence[tuple[frozenset[str], Look]] = (
+    (used_up.CAUSES, used_up.look),
+    (unbound.CAUSES, unbound.look),
+    (calls.CAUSES, calls.look),
+    (shadowed.CAUSES, shadowed.look),
+    (made.CAUSES, made.look),
+    (classes.CAUSES, classes.look),
+    (keys.CAUSES, keys.look),
+    (shapes.CAUSES, shapes.look),
+    (grads.CAUSES, grads.look),
+    (loops.CAUSES, loops.look),
+    (diverging.CAUSES, diverging.look),
+    (kept.CAUSES, kept.look),
+    (files.CAUSES, files.look),
+)
 """The first that finds something counts."""
 
 
