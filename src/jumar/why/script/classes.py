@@ -58,9 +58,11 @@ def _missing(script: Script, owner: str, name: str) -> Finding | None:
     getter = method_of(node, name)
     if getter is not None and any(dotted(one) == "property" for one in getter.decorator_list):
         return _property(script, file, node, getter)
-    if getter is not None or name in attributes_set(node) or _has_magic(node):
+    if getter is not None or _has_magic(node):
         return None
-    return _init_misspelt(script, file, node, name) or _misspelt(script, file, node, name)
+    if name in attributes_set(node):
+        return _init_misspelt(script, file, node, name)
+    return _misspelt(script, file, node, name)
 
 
 def _property(script: Script, file: str, owner: ast.ClassDef, getter: Function) -> Finding | None:

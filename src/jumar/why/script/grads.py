@@ -7,6 +7,7 @@ from jumar.why.script.origin import (
     Made,
     failed_statement,
     is_module,
+    is_true,
     near,
     origins,
     parts_of,
@@ -41,12 +42,12 @@ def _cut(script: Script) -> Finding | None:
         return None
     frame, statement = found
     call = script.calls[frame]
-    losses = [
-        one.func.value if isinstance(one.func, ast.Attribute) and not one.args else one.args[0]
+    backward = [
+        one.func
         for one in parts_of(statement)
-        if isinstance(one, ast.Call) and getattr(one.func, "attr", "") == "backward"
-        if isinstance(one.func, ast.Attribute)
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)
     ]
+    losses = [one.value for one in backward if one.attr == "backward"]
     waiting = [Made(call.file, one, frame, call.line) for one in losses[:1]]
     seen = set[int]()
     while waiting and len(seen) < _MOST:
@@ -108,9 +109,8 @@ def _all_frozen(script: Script) -> Finding | None:
         if "requires_grad_(True)" in (script.text(file) or ""):
             return None
         for loop in ast.walk(tree):
-            if isinstance(loop, ast.Assign) and dotted(loop.targets[0]).endswith(".requires_grad"):
-                if isinstance(loop.value, ast.Constant) and loop.value.value is True:
-                    return None
+            if _sets_free(loop):
+                return None
             if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
                 continue
             base, _, last = dotted(loop.iter.func).rpartition(".")
@@ -138,6 +138,12 @@ def _all_frozen(script: Script) -> Finding | None:
         return None
     place = script.place(file, loop)
     return Finding("all-frozen", {"model": model, "where": str(place)}, (place,))
+
+
+def _sets_free(node: ast.AST) -> bool:
+    """`p.requires_grad = True`."""
+    is_set = isinstance(node, ast.Assign) and dotted(node.targets[0]).endswith(".requires_grad")
+    return is_set and isinstance(node, ast.Assign) and is_true(node.value)
 
 
 def _freezes(loop: ast.For) -> bool:

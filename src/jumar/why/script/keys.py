@@ -17,13 +17,22 @@ from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import dotted, parents_of
 
 CAUSES = frozenset(
-    ("key-missing", "data-broken", "checkpoint-fit", "arguments", "data-columns", "name-missing")
+    (
+        "key-missing",
+        "data-broken",
+        "checkpoint-fit",
+        "configuration",
+        "arguments",
+        "data-columns",
+        "name-missing",
+    )
 )
 _KEY = re.compile(r"KeyError: '(?P<key>[^'\n]{1,200})'")
 _OPTION = re.compile(
     r"'Namespace' object has no attribute '(?P<name>\w+)'|^NameError: name '(?P<part>\w+)'"
 )
 _MOST_SHOWN = 12
+_CHANGES = ("update", "pop", "setdefault")
 
 
 def look(fault: Fault, script: Script) -> Finding | None:
@@ -85,16 +94,16 @@ def _is_extended(script: Script, node: ast.Subscript) -> bool:
     name = dotted(node.value).rpartition(".")[2]
     for _, tree in near(script):
         for one in ast.walk(tree):
-            if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store | ast.Del):
-                if dotted(one.value).rpartition(".")[2] == name:
-                    return True
-            if isinstance(one, ast.Call) and getattr(one.func, "attr", "") in (
-                "update",
-                "pop",
-                "setdefault",
-            ):
+            if _extends(one, name):
                 return True
     return False
+
+
+def _extends(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+        return dotted(node.value).rpartition(".")[2] == name
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return is_call and getattr(getattr(node, "func", None), "attr", "") in _CHANGES
 
 
 def _literal_keys(node: ast.expr) -> list[str] | None:

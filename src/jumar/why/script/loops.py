@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from jumar.why.script.origin import (
     LOOPS,
@@ -17,6 +18,7 @@ from jumar.why.script.tree import chain_of, dotted, own_nodes, parents_of, scope
 CAUSES = frozenset(
     ("nothing", "not-a-number", "checked", "child-failed", "error-line", "numerical")
 )
+_UNTOLD = ("nothing", "child-failed", "error-line")
 _STEPS = frozenset(("zero_grad", "backward", "step"))
 _OPTIMIZERS = re.compile(
     r"(?:^|\.)(?:SGD|Adam|AdamW|RMSprop|Adagrad|Adadelta|NAdam|RAdam|Adamax|LBFGS|ASGD|Lion|Adafactor|NPUFusedAdamW?)$"
@@ -31,9 +33,10 @@ def look(fault: Fault, script: Script) -> Finding | None:
     for file, tree in files:
         told = _not_called(script, file, tree) or _new_head(script, file, tree)
         if told is not None:
-            return told
-    if fault.cause in ("nothing", "child-failed", "error-line"):
-        return _exit_value(fault, script, files)
+            return told if fault.cause not in _UNTOLD else replace(told, cause="library-use")
+    if fault.cause in _UNTOLD:
+        told = _exit_value(fault, script, files)
+        return None if told is None else replace(told, cause="library-use")
     if fault.cause == "not-a-number" or _SPREADS.search(fault.error):
         return _never_zeroed(script, files)
     return None
@@ -42,11 +45,11 @@ def look(fault: Fault, script: Script) -> Finding | None:
 def _not_called(script: Script, file: str, tree: ast.Module) -> Finding | None:
     """`optimizer.zero_grad` as a statement."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute):
-            if node.value.attr in _STEPS:
-                place = script.place(file, node)
-                values = {"code": shown(node.value), "where": str(place)}
-                return Finding(f"not-called-{node.value.attr.replace('_', '-')}", values, (place,))
+        named = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(named, ast.Attribute) and named.attr in _STEPS:
+            place = script.place(file, named)
+            values = {"code": shown(named), "where": str(place)}
+            return Finding(f"not-called-{named.attr.replace('_', '-')}", values, (place,))
     return None
 
 

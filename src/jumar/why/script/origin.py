@@ -193,6 +193,8 @@ def _of_name(script: Script, at: Made, name: ast.Name) -> Made | None:
         parents, bound = parents_of(tree), binders(tree, name.id)
     chosen = _last(bound, at.line, parents)
     value = None if chosen is None else _assigned(chosen, parents)
+    if chosen is not None and value is None:
+        return _of_results(script, at, chosen, parents)
     if chosen is None or value is None:
         return None
     return Made(at.file, value, at.frame, getattr(chosen, "lineno", 0))
@@ -231,6 +233,25 @@ def _assigned(bound: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.expr | Non
             has_star = any(isinstance(one, ast.Starred) for one in (*up.elts, *value.elts))
             return None if has_star else value.elts[place]
     return None
+
+
+def _of_results(
+    script: Script, at: Made, bound: ast.AST, parents: dict[ast.AST, ast.AST]
+) -> Made | None:
+    """`train, val = make_loaders()`: what that function returns in that place."""
+    up = parents.get(bound)
+    whole = parents.get(up) if isinstance(up, ast.Tuple) else None
+    call = whole.value if isinstance(whole, ast.Assign) else None
+    found = function_called(script, at.file, call) if isinstance(call, ast.Call) else None
+    given = [] if found is None else returns_of(found[1])
+    value = given[0].value if len(given) == 1 else None
+    if found is None or not isinstance(up, ast.Tuple) or not isinstance(value, ast.Tuple):
+        return None
+    has_star = any(isinstance(one, ast.Starred) for one in (*up.elts, *value.elts))
+    if has_star or len(up.elts) != len(value.elts):
+        return None
+    place = next(i for i, one in enumerate(up.elts) if one is bound)
+    return Made(found[0], value.elts[place], None, given[0].lineno)
 
 
 def _of_attribute(script: Script, at: Made, node: ast.Attribute) -> Made | None:

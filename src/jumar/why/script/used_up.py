@@ -126,14 +126,16 @@ def _no_batch(script: Script, scope: Scope, statement: ast.stmt, frame: int) -> 
         ):
             inner = inner.args[0]
         *_, at = origins(script, Made(call.file, inner, frame, node.lineno))
-        if isinstance(at.node, ast.Call) and dotted(at.node.func).endswith("DataLoader"):
-            if is_true(argument(at.node, "drop_last")):
-                place = script.place(at.file, at.node)
-                size = argument(at.node, "batch_size", 1)
-                values = {
-                    "name": shown(inner),
-                    "where": str(place),
-                    "size": shown(size) if size else "1",
-                }
-                return Finding("no-batch", values, (place,))
+        loader = at.node if isinstance(at.node, ast.Call) else None
+        if loader is None or not dotted(loader.func).endswith("DataLoader"):
+            continue
+        if is_true(argument(loader, "drop_last")):
+            place = script.place(at.file, loader)
+            size = argument(loader, "batch_size", 1)
+            values = {
+                "name": shown(inner),
+                "where": str(place),
+                "size": shown(size) if size else "1",
+            }
+            return Finding("no-batch", values, (place,))
     return None
