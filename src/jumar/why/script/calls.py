@@ -18,7 +18,7 @@ from jumar.why.script.origin import (
     shown,
 )
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, dotted, own_nodes, scope_at
+from jumar.why.script.tree import Function, class_at, dotted, own_nodes, scope_at
 
 CAUSES = frozenset(
     (
@@ -39,7 +39,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
     counted = _COUNT.search(fault.error)
     if counted is not None:
         return _counted(script, int(counted["wanted"]))
-    return _swapped(script) or _unpacked(script)
+    return _swapped(script) or _swapped_in_making(script) or _unpacked(script)
 
 
 def _swapped(script: Script) -> Finding | None:
@@ -50,20 +50,47 @@ def _swapped(script: Script) -> Finding | None:
         if found is None or not isinstance(function, Function):
             continue
         for call in calls_of(found[1], function.name):
-            names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
-            names = names[1:] if names[:1] in (["self"], ["cls"]) else names
-            given = {
-                place: one.id
-                for place, one in enumerate(call.args[: len(names)])
-                if isinstance(one, ast.Name)
-            }
-            for place, name in given.items():
-                other = names.index(name) if name in names else place
-                if other != place and given.get(other) == names[place]:
-                    places = (script.place(caller.file, call), script.place(inner.file, function))
-                    values = {"function": function.name, "a": name, "b": names[place]}
-                    where = {"where": str(places[0]), "order": ", ".join(names)}
-                    return Finding("arguments-swapped", {**values, **where}, places)
+            told = _changed_places(script, caller.file, call, inner.file, function, function.name)
+            if told is not None:
+                return told
+    return None
+
+
+def _swapped_in_making(script: Script) -> Finding | None:
+    """`Data(rows, max_len, labels)` of a class whose method failed later."""
+    failed = script.failed
+    tree = None if failed is None else script.tree(failed.file)
+    owner = None if failed is None or tree is None else class_at(tree, failed.line)
+    init = None if owner is None else method_of(owner, "__init__")
+    if failed is None or owner is None or init is None:
+        return None
+    for file, other in near(script):
+        for call in ast.walk(other):
+            if isinstance(call, ast.Call) and dotted(call.func).rpartition(".")[2] == owner.name:
+                told = _changed_places(script, file, call, failed.file, init, owner.name)
+                if told is not None:
+                    return told
+    return None
+
+
+def _changed_places(
+    script: Script, file: str, call: ast.Call, other: str, function: Function, called: str
+) -> Finding | None:
+    """Two names that are each other's parameter."""
+    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+    given = {
+        place: one.id
+        for place, one in enumerate(call.args[: len(names)])
+        if isinstance(one, ast.Name)
+    }
+    for place, name in given.items():
+        wanted = names.index(name) if name in names else place
+        if wanted != place and given.get(wanted) == names[place]:
+            places = (script.place(file, call), script.place(other, function))
+            values = {"function": called, "a": name, "b": names[place]}
+            where = {"where": str(places[0]), "order": ", ".join(names)}
+            return Finding("arguments-swapped", {**values, **where}, places)
     return None
 
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 from jumar.why.script.origin import (
     LOOPS,
-    function_called,
     near,
-    returns_of,
     shown,
 )
 from jumar.why.script.reading import Fault, Finding, Script
@@ -34,9 +32,6 @@ def look(fault: Fault, script: Script) -> Finding | None:
         told = _not_called(script, file, tree) or _new_head(script, file, tree)
         if told is not None:
             return told if fault.cause not in _UNTOLD else replace(told, cause="library-use")
-    if fault.cause in _UNTOLD:
-        told = _exit_value(fault, script, files)
-        return None if told is None else replace(told, cause="library-use")
     if fault.cause == "not-a-number" or _SPREADS.search(fault.error):
         return _never_zeroed(script, files)
     return None
@@ -90,46 +85,6 @@ def _new_head(script: Script, file: str, tree: ast.Module) -> Finding | None:
                 values = {"optimizer": name, "layer": target, "made": str(places[0])}
                 return Finding("layer-after-optimizer", {**values, "where": str(places[1])}, places)
     return None
-
-
-def _exit_value(
-    fault: Fault, script: Script, files: list[tuple[str, ast.Module]]
-) -> Finding | None:
-    """`sys.exit(main())`, where main() returns its metrics."""
-    last = fault.log.rstrip().rpartition("\n")[2].strip()
-    for file, tree in files:
-        for call in ast.walk(tree):
-            is_exit = isinstance(call, ast.Call) and dotted(call.func) in (
-                "sys.exit",
-                "exit",
-                "SystemExit",
-            )
-            if not is_exit or not isinstance(call, ast.Call) or len(call.args) != 1:
-                continue
-            inner = call.args[0]
-            found = function_called(script, file, inner) if isinstance(inner, ast.Call) else None
-            for one in [] if found is None else returns_of(found[1]):
-                if found is not None and one.value is not None and _looks_like(one.value, last):
-                    places = (script.place(file, call), script.place(found[0], one))
-                    values = {
-                        "function": found[1].name,
-                        "code": shown(call),
-                        "where": str(places[0]),
-                    }
-                    return Finding(
-                        "exit-with-result", values | {"returned": str(places[1])}, places
-                    )
-    return None
-
-
-def _looks_like(node: ast.expr, line: str) -> bool:
-    """Whether the last line of the log may be what was returned, as Python prints it at its end."""
-    if isinstance(node, ast.Dict):
-        keys = [one.value for one in node.keys if isinstance(one, ast.Constant)]
-        return line.startswith("{") and bool(keys) and all(f"{key!r}:" in line for key in keys)
-    if isinstance(node, ast.Tuple):
-        return line.startswith("(") and line.endswith(")")
-    return isinstance(node, ast.List) and line.startswith("[") and line.endswith("]")
 
 
 def _never_zeroed(script: Script, files: list[tuple[str, ast.Module]]) -> Finding | None:

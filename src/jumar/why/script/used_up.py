@@ -8,6 +8,7 @@ from jumar.why.script.origin import (
     Made,
     argument,
     failed_statement,
+    function_called,
     is_true,
     origins,
     parts_of,
@@ -47,14 +48,18 @@ def look(fault: Fault, script: Script) -> Finding | None:
     )
 
 
-def _once(node: ast.expr) -> bool:
+def _once(script: Script, at: Made) -> bool:
+    node = at.node
     if isinstance(node, ast.GeneratorExp):
         return True
     if not isinstance(node, ast.Call):
         return False
     name = dotted(node.func)
     is_method = isinstance(node.func, ast.Attribute) and node.func.attr in _ONCE_LAST
-    return name in _ONCE or is_method
+    if name in _ONCE or is_method:
+        return True
+    found = function_called(script, at.file, node)
+    return found is not None and any(isinstance(one, ast.Yield) for one in own_nodes(found[1]))
 
 
 def _read_before(script: Script, scope: Scope, statement: ast.stmt, frame: int) -> Finding | None:
@@ -64,7 +69,7 @@ def _read_before(script: Script, scope: Scope, statement: ast.stmt, frame: int) 
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         *_, at = origins(script, Made(call.file, node, frame, call.line))
-        if at.node is node or not _once(at.node) or at.file != call.file:
+        if at.node is node or not _once(script, at) or at.file != call.file:
             continue
         before = [
             one
@@ -97,7 +102,7 @@ def _read_in_each_round(
         *steps, at = origins(script, Made(call.file, loop.iter, frame, loop.lineno))
         made = [one.line for one in (*steps, at) if one.file == call.file][1:2]
         is_outside = not made or not around[0].lineno <= made[0] <= (around[0].end_lineno or 0)
-        if at.node is not loop.iter and _once(at.node) and is_outside:
+        if at.node is not loop.iter and _once(script, at) and is_outside:
             places = (script.place(at.file, at.node), script.place(call.file, loop))
             values = {"name": loop.iter.id, "code": shown(at.node), "made": str(places[0])}
             return Finding("used-up-in-loop", {**values, "where": str(places[1])}, places)
