@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.why.script.code import said
+from tests.why.script.code import ran, said
 from tests.why.script.told_of_training import MORE
 from tests.why.script.told_of_values import TOLD
 from tests.why.script.untold import UNTOLD
@@ -32,3 +32,14 @@ def test_a_layer_that_the_optimizer_does_not_have(tmp_path: Path) -> None:
     again = script + "opt = torch.optim.Adam(net.parameters())\n"
     verdict = said(tmp_path, {"train.py": again}, "the loss did not go down, giving up")
     assert "never trained" not in verdict.what["en"]
+
+
+def test_an_attribute_that_is_set_too_late(tmp_path: Path) -> None:
+    script = (
+        "class Base:\n    def __init__(self):\n        self.build()\n"
+        "class Deep(Base):\n    def __init__(self):\n        super().__init__()\n        self.depth = 2\n"
+        "    def build(self):\n        print(self.depth)\nDeep()\n"
+    )
+    told = ran(tmp_path, script).what["en"]
+    assert "Deep sets `self.depth` at" in told
+    assert "needs it before that" in told

@@ -176,4 +176,22 @@ TOLD: dict[str, Case] = {
         ("out, aux = net(x)",),
         "only under `self.training`",
     ),
+    "name of another function": (
+        {"train.py": "def fit():\n    net = make()\ndef test():\n    return net(x)\ntest()\n"},
+        "NameError: name 'net' is not defined",
+        ("return net(x)",),
+        "only inside of fit()",
+    ),
+    "name of the object": (
+        {"train.py": network("self.norm = 3", "x = norm(x)")},
+        "NameError: name 'norm' is not defined",
+        ("x = norm(x)",),
+        "belongs to the object",
+    ),
+    "thrown away": (
+        {"train.py": "for x, y in data:\n    x.double()\n    out = net(x)\n"},
+        "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and Double",
+        ("out = net(x)",),
+        "its result is not kept",
+    ),
 }

@@ -209,4 +209,10 @@ UNTOLD: dict[str, Case] = {
         ("for x, y",),
         "every batch",
     ),
+    "a network that is converted": (
+        {"train.py": "net.double()\nfit(net, x)\nout = net(x)\n"},
+        "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and Double",
+        ("fit(net, x)",),
+        "not kept",
+    ),
 }

@@ -50,6 +50,9 @@ def _missing(script: Script, owner: str, name: str) -> Finding | None:
     if found is None:
         return None
     file, node = found
+    later = _set_later(script, file, node, name)
+    if later is not None:
+        return later
     if any(
         dotted(one).rpartition(".")[2] not in ("Module", "Dataset", "object") for one in node.bases
     ):
@@ -63,6 +66,23 @@ def _missing(script: Script, owner: str, name: str) -> Finding | None:
     if name in attributes_set(node):
         return _init_misspelt(script, file, node, name)
     return _misspelt(script, file, node, name)
+
+
+def _set_later(script: Script, file: str, owner: ast.ClassDef, name: str) -> Finding | None:
+    """`super().__init__()` calls a method that needs what is set only below it."""
+    init = method_of(owner, "__init__")
+    given = attributes_set(owner).get(name, [])
+    for call in script.calls:
+        is_there = init is not None and call.file == file and call.function.endswith("__init__")
+        if init is None or not is_there or not init.lineno <= call.line <= (init.end_lineno or 0):
+            continue
+        inside = [one for one in given if init.lineno <= one.lineno <= (init.end_lineno or 0)]
+        if inside and len(inside) == len(given) and all(one.lineno > call.line for one in inside):
+            places = (script.place(file, call.line), script.place(file, inside[0]))
+            values = {"name": name, "class": owner.name, "code": places[0].text}
+            values |= {"where": str(places[1]), "needed": str(places[0])}
+            return Finding("attribute-later", values, places)
+    return None
 
 
 def _property(script: Script, file: str, owner: ast.ClassDef, getter: Function) -> Finding | None:
