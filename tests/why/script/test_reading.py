@@ -140,6 +140,13 @@ _MESSAGES = (
     "ValueError: The model did not return a loss from the inputs, only the following keys: logits.",
     "RuntimeError: Connection closed by peer [127.0.0.1]:3",
     "TypeError: 'AcceleratedOptimizer' object is not iterable",
+    "TypeError: 'tuple' object is not callable",
+    "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
+    "RuntimeError: Boolean value of Tensor with more than one value is ambiguous",
+    "RuntimeError: The size of tensor a (9) must match the size of tensor b (10)",
+    "RuntimeError: stack expects each tensor to be equal size, but got [12] at entry 0",
+    "RuntimeError: Only Tensors created explicitly by the user support the deepcopy protocol",
+    "ValueError: loss is nan",
 )
 
 

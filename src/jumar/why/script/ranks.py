@@ -41,6 +41,12 @@ _OF_DATA = frozenset(
 )
 _ONE_RANK = frozenset(("rank_zero_only", "on_main_process", "master_only", "main_process_only"))
 
+# The forms of a call that comes to the operation through a function.
+_THROUGH = {
+    "rank-only": "rank-only-through",
+    "rank-others": "rank-others-through",
+    "rank-returned": "rank-returned-through",
+}
 _Joint = dict[str, tuple[Function, ast.Call]]
 
 
@@ -301,6 +307,6 @@ def _told(script: Script, alone: _Alone, joint: _Joint) -> Finding:
     if not is_collective(alone.call):
         inner = joint[called(alone.call)][1]
         return Finding(
-            f"{kind}-through", {**values, "inner": shown(inner)}, (guard, where), "rank-mismatch"
+            _THROUGH[kind], {**values, "inner": shown(inner)}, (guard, where), "rank-mismatch"
         )
     return Finding(kind, values, (guard, where), "rank-mismatch")

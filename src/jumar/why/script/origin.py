@@ -1,0 +1,395 @@
+"""Where a value comes from: from an expression at a line of the stack back to the one that made it."""
+
+import ast
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from jumar.why.script.reading import Script
+from jumar.why.script.tree import (
+    Function,
+    binders,
+    chain_of,
+    class_at,
+    dotted,
+    own_nodes,
+    parents_of,
+    scope_at,
+    statement_at,
+)
+
+_MOST_STEPS, _MOST_ALONE, _MOST_NEAR = 12, 12, 60
+_HOLDERS = ast.If | ast.Try | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler
+LOOPS = ast.For | ast.AsyncFor | ast.While
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An expression, and where it stands."""
+
+    file: str
+    node: ast.expr
+    frame: int | None = None
+    """The frame of the stack in which it was evaluated, where that is known."""
+    line: int = 0
+    """As seen from this line names are looked up."""
+
+
+def near(script: Script) -> Iterator[tuple[str, ast.Module]]:
+    """The files of the stack and those that they import; all of a small folder where there is no stack."""
+    if not script.calls:
+        trees = list(script.trees)
+        yield from trees if len(trees) <= _MOST_ALONE else ()
+        return
+    waiting = list(dict.fromkeys(call.file for call in reversed(script.calls)))
+    seen = set[str]()
+    while waiting and len(seen) < _MOST_NEAR:
+        name = waiting.pop(0)
+        tree = None if name in seen else script.tree(name)
+        if tree is None:
+            continue
+        seen.add(name)
+        yield name, tree
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                waiting += _imported_files(script, name, node)
+
+
+def failed_statement(script: Script, frame: int = -1) -> tuple[int, ast.stmt] | None:
+    """The statement of a frame, without what a block has inside; and the frame's number."""
+    if not script.calls:
+        return None
+    index = frame % len(script.calls)
+    call = script.calls[index]
+    tree = script.tree(call.file)
+    found = None if tree is None else statement_at(tree, call.line)
+    return None if found is None else (index, found)
+
+
+def parts_of(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement, without those of the statements inside of it."""
+    waiting = [one for one in ast.iter_child_nodes(statement) if not isinstance(one, ast.stmt)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.expr):
+            yield node
+        if not isinstance(node, ast.Lambda | ast.ExceptHandler):
+            waiting += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.stmt)]
+
+
+def origins(script: Script, start: Made) -> Iterator[Made]:
+    """The expression itself, what it was assigned from, what the function called there returns, and so on back."""
+    at: Made | None = start
+    for _ in range(_MOST_STEPS):
+        if at is None:
+            return
+        yield at
+        at = _before(script, at)
+
+
+def made_at_fault(script: Script, node: ast.expr, frame: int) -> Iterator[Made]:
+    """The same for an expression of a frame's statement."""
+    call = script.calls[frame]
+    return origins(script, Made(call.file, node, frame, call.line))
+
+
+def function_called(script: Script, file: str, call: ast.Call) -> tuple[str, Function] | None:
+    """The function of one's own that is called, if there is no doubt which."""
+    name = dotted(call.func)
+    base, _, last = name.rpartition(".")
+    tree = script.tree(file)
+    if not name or tree is None:
+        return None
+    if base == "self":
+        return _method(script, file, call.lineno, last)
+    if not base:
+        found = _defined(tree, last)
+        if isinstance(found, Function):
+            return file, found
+    return _imported_function(script, file, tree, base, last)
+
+
+def class_called(script: Script, file: str, call: ast.expr) -> tuple[str, ast.ClassDef] | None:
+    """The class of one's own of which an object is made there."""
+    name = dotted(call.func) if isinstance(call, ast.Call) else ""
+    return class_named(script, file, name.rpartition(".")[2]) if name else None
+
+
+def class_named(script: Script, file: str, name: str) -> tuple[str, ast.ClassDef] | None:
+    """The only class of this name, in this file or in those near."""
+    tree = script.tree(file)
+    here = [] if tree is None else _classes(tree, name)
+    if len(here) == 1:
+        return file, here[0]
+    found = [(other, one) for other, tree in near(script) for one in _classes(tree, name)]
+    return found[0] if len(found) == 1 else None
+
+
+def method_of(owner: ast.ClassDef, name: str) -> Function | None:
+    """A method of a class, the last of that name."""
+    found = [one for one in owner.body if isinstance(one, Function) and one.name == name]
+    return found[-1] if found else None
+
+
+def returns_of(function: Function) -> list[ast.Return]:
+    """What a function returns, in order."""
+    found = [one for one in own_nodes(function) if isinstance(one, ast.Return)]
+    return sorted(found, key=lambda one: one.lineno)
+
+
+def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """An argument by its name, or where it stands."""
+    for one in call.keywords:
+        if one.arg == name:
+            return one.value
+    is_there = position is not None and position < len(call.args)
+    return call.args[position] if is_there and position is not None else None
+
+
+def is_true(node: ast.expr | None) -> bool:
+    """Whether it is the literal True."""
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def shown(node: ast.AST, most: int = 80) -> str:
+    """Code on one line, for an answer."""
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def is_module(owner: ast.ClassDef) -> bool:
+    """Whether a class is a network of torch right away."""
+    return any(
+        dotted(one).rpartition(".")[2] in ("Module", "LightningModule") for one in owner.bases
+    )
+
+
+def _before(script: Script, at: Made) -> Made | None:
+    if isinstance(at.node, ast.Name):
+        return _of_name(script, at, at.node)
+    if isinstance(at.node, ast.Attribute):
+        return _of_attribute(script, at, at.node)
+    if isinstance(at.node, ast.Call):
+        found = function_called(script, at.file, at.node)
+        given = [] if found is None else returns_of(found[1])
+        if found is not None and len(given) == 1 and given[0].value is not None:
+            return Made(found[0], given[0].value, None, given[0].lineno)
+    return None
+
+
+def _of_name(script: Script, at: Made, name: ast.Name) -> Made | None:
+    tree = script.tree(at.file)
+    if tree is None:
+        return None
+    scope = scope_at(tree, at.line)
+    parents = parents_of(scope)
+    bound = binders(scope, name.id)
+    if isinstance(scope, Function) and not bound:
+        if name.id in _parameters(scope):
+            return _given(script, at, scope, name.id)
+        line = next((one.line for one in script.calls if one.file == at.file), 0)
+        # As the file's own frame sees it, if that is on the stack.
+        at = replace(at, line=line if scope_at(tree, line) is tree else 1 << 30, frame=None)
+        parents, bound = parents_of(tree), binders(tree, name.id)
+    chosen = _last(bound, at.line, parents)
+    value = None if chosen is None else _assigned(chosen, parents)
+    if chosen is not None and value is None:
+        return _of_results(script, at, chosen, parents)
+    if chosen is None or value is None:
+        return None
+    return Made(at.file, value, at.frame, getattr(chosen, "lineno", 0))
+
+
+def _last(bound: list[ast.AST], line: int, parents: dict[ast.AST, ast.AST]) -> ast.AST | None:
+    """What bound a name that is read at a line; None if it may have been another."""
+    if len(bound) == 1:
+        return bound[0]
+    before = [one for one in bound if getattr(one, "lineno", 0) < line]
+    if not before:
+        return None
+    for holder in chain_of(before[-1], parents):
+        if isinstance(holder, _HOLDERS) and not _has(holder, line):
+            return None
+    for one in bound:
+        loops = [up for up in chain_of(one, parents) if isinstance(up, LOOPS)]
+        is_later = getattr(one, "lineno", 0) >= line
+        if is_later and any(_has(up, line) and not _has(up, _line(before[-1])) for up in loops):
+            return None
+    return before[-1]
+
+
+def _assigned(bound: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.expr | None:
+    """The whole value of `name = value`; None of loops and of what is unpacked."""
+    up = parents.get(bound)
+    if isinstance(up, ast.Assign) and any(one is bound for one in up.targets):
+        return up.value
+    if isinstance(up, ast.AnnAssign | ast.NamedExpr):
+        return up.value
+    if isinstance(up, ast.Tuple | ast.List):
+        whole = parents.get(up)
+        value = whole.value if isinstance(whole, ast.Assign) else None
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(up.elts):
+            place = next(i for i, one in enumerate(up.elts) if one is bound)
+            has_star = any(isinstance(one, ast.Starred) for one in (*up.elts, *value.elts))
+            return None if has_star else value.elts[place]
+    return None
+
+
+def _of_results(
+    script: Script, at: Made, bound: ast.AST, parents: dict[ast.AST, ast.AST]
+) -> Made | None:
+    """`train, val = make_loaders()`: what that function returns in that place."""
+    up = parents.get(bound)
+    whole = parents.get(up) if isinstance(up, ast.Tuple) else None
+    call = whole.value if isinstance(whole, ast.Assign) else None
+    found = function_called(script, at.file, call) if isinstance(call, ast.Call) else None
+    given = [] if found is None else returns_of(found[1])
+    value = given[0].value if len(given) == 1 else None
+    if found is None or not isinstance(up, ast.Tuple) or not isinstance(value, ast.Tuple):
+        return None
+    has_star = any(isinstance(one, ast.Starred) for one in (*up.elts, *value.elts))
+    if has_star or len(up.elts) != len(value.elts):
+        return None
+    place = next(i for i, one in enumerate(up.elts) if one is bound)
+    return Made(found[0], value.elts[place], None, given[0].lineno)
+
+
+def _of_attribute(script: Script, at: Made, node: ast.Attribute) -> Made | None:
+    tree = script.tree(at.file)
+    owner = None if tree is None else class_at(tree, at.line)
+    if owner is None or dotted(node) != f"self.{node.attr}":
+        return None
+    found = attributes_set(owner).get(node.attr, [])
+    if len(found) != 1 or not isinstance(found[0], ast.Assign) or len(found[0].targets) != 1:
+        return None
+    if not isinstance(found[0].targets[0], ast.Attribute):
+        return None
+    return Made(at.file, found[0].value, None, found[0].lineno)
+
+
+def attributes_set(owner: ast.ClassDef) -> dict[str, list[ast.stmt]]:
+    """What the methods of a class set on `self`, and by which statements."""
+    found: dict[str, list[ast.stmt]] = {}
+    for statement in ast.walk(owner):
+        if not isinstance(
+            statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For | ast.With
+        ):
+            continue
+        for node in _targets(statement):
+            if isinstance(node, ast.Attribute) and dotted(node) == f"self.{node.attr}":
+                found.setdefault(node.attr, []).append(statement)
+    return found
+
+
+def _targets(statement: ast.stmt) -> Iterator[ast.AST]:
+    if isinstance(statement, ast.Assign):
+        given: list[ast.expr] = statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign | ast.For):
+        given = [statement.target]
+    elif isinstance(statement, ast.With):
+        given = [one.optional_vars for one in statement.items if one.optional_vars is not None]
+    else:
+        given = []
+    for one in given:
+        yield from (
+            node for node in ast.walk(one) if isinstance(getattr(node, "ctx", None), ast.Store)
+        )
+
+
+def _given(script: Script, at: Made, scope: Function, name: str) -> Made | None:
+    """What the caller in the stack gave for a parameter."""
+    if at.frame is None or at.frame == 0:
+        return None
+    index = at.frame - 1
+    caller = script.calls[index]
+    found = failed_statement(script, index)
+    calls = [] if found is None else calls_of(found[1], scope.name)
+    if len(calls) != 1:
+        return None
+    value = given_for(calls[0], scope, name)
+    return None if value is None else Made(caller.file, value, index, caller.line)
+
+
+def calls_of(statement: ast.stmt, function: str) -> list[ast.Call]:
+    """The calls of a function in a statement, by its name."""
+    return [
+        one
+        for one in parts_of(statement)
+        if isinstance(one, ast.Call) and dotted(one.func).rpartition(".")[2] == function
+    ]
+
+
+def given_for(call: ast.Call, function: Function, name: str) -> ast.expr | None:
+    """The argument for a parameter; None if it is not given by itself."""
+    if any(isinstance(one, ast.Starred) for one in call.args):
+        return None
+    names = _parameters(function)
+    is_method = bool(names) and names[0] in ("self", "cls") and isinstance(call.func, ast.Attribute)
+    place = names.index(name) - int(is_method) if name in names else None
+    return argument(call, name, place if place is None or place >= 0 else None)
+
+
+def _parameters(function: Function) -> list[str]:
+    given = function.args
+    return [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+
+def _defined(tree: ast.Module, name: str) -> ast.AST | None:
+    found = binders(tree, name)
+    return found[0] if len(found) == 1 else None
+
+
+def _method(script: Script, file: str, line: int, name: str) -> tuple[str, Function] | None:
+    tree = script.tree(file)
+    owner = None if tree is None else class_at(tree, line)
+    found = None if owner is None else method_of(owner, name)
+    return None if found is None else (file, found)
+
+
+def _imported_function(
+    script: Script, file: str, tree: ast.Module, base: str, name: str
+) -> tuple[str, Function] | None:
+    for node in own_nodes(tree):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        known = {one.asname or one.name: one.name for one in node.names}
+        if (base or name) not in known:
+            continue
+        wanted = known[name] if not base and isinstance(node, ast.ImportFrom) else name
+        for other in _imported_files(script, file, node):
+            inside = script.tree(other)
+            found = None if inside is None else _defined(inside, wanted)
+            if isinstance(found, Function):
+                return other, found
+    return None
+
+
+def _imported_files(script: Script, file: str, node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        modules = [one.name for one in node.names]
+    else:
+        whole = [f"{node.module}.{one.name}" if node.module else one.name for one in node.names]
+        modules = [*([node.module] if node.module else []), *whole]
+    ends = {f"{module.replace('.', '/')}.py" for module in modules}
+    folder = os.path.dirname(file)
+    return [
+        name
+        for name in script.names
+        if name.endswith(".py")
+        and (
+            os.path.relpath(name, folder or ".") in ends
+            or any(name.endswith(f"/{end}") for end in ends)
+        )
+    ]
+
+
+def _classes(tree: ast.Module, name: str) -> list[ast.ClassDef]:
+    return [one for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.name == name]
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
+def _has(node: ast.AST, line: int) -> bool:
+    return _line(node) <= line <= getattr(node, "end_lineno", 0)
