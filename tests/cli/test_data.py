@@ -6,6 +6,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Jumar, environment_for
 
 STRICT = {"PYTHONIOENCODING": "utf-8:strict"}
@@ -73,6 +74,18 @@ def test_a_folder_that_nobody_serves_is_not_published(fresh_jumar: Jumar) -> Non
     said = fresh_jumar("store", "publish", "obs://lab/dataset/", rc=2).stderr
     assert "obs://lab/dataset/ is in a folder and is not served over HTTP" in said
     assert "hint: serve the built-in store: jumar store migrate --to s3" in said
+
+
+@pytest.mark.parametrize(
+    "half", ["obs:/lab/x", "obs:lab", "S3:/lab/x", "file:/tmp/x", "hub:model/a/b"]
+)
+def test_half_an_address_is_no_folder_here(fresh_jumar: Jumar, tmp_path: Path, half: str) -> None:
+    (tmp_path / "a").write_text("x")
+    said = fresh_jumar("data", "cp", "a", half, rc=2).stderr
+    assert f"'{half}' is half an address" in said
+    assert f"hint: write {half.partition(':')[0].lower()}://" in said
+    fresh_jumar("data", "cp", "a", f"./{half}")
+    assert (tmp_path / half).is_file()
 
 
 def test_an_archive_goes_to_a_bucket_not_to_a_folder_named_like_a_scheme(
