@@ -135,8 +135,18 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
+class _ReaderLeftError(Exception):
+    """Nobody reads the output any more; of a BrokenPipeError click itself makes a failure (1)."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is called."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderLeftError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -270,11 +280,9 @@ def _meant(error: click.UsageError) -> str | None:
     from difflib import get_close_matches
 
     near = get_close_matches(typed[1], known, n=2, cutoff=0.55)
-    return (
-        f"did you mean: {' or '.join(f'{context.command_path} {name}' for name in near)}"
-        if near
-        else None
-    )
+    if not near:
+        return None
+    return f"did you mean: {local(' or ').join(f'{context.command_path} {name}' for name in near)}"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -288,8 +296,13 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "jumar"
-        complain(error.format_message(), hint=_meant(error) or f"{path} --help")
+        # click's own guesses would say the same twice, in English.
+        is_unknown = _UNKNOWN.fullmatch(error.message) is not None
+        words = error.message if is_unknown else error.format_message()
+        complain(words, hint=_meant(error) or f"{path} --help")
         return error.exit_code
+    except _ReaderLeftError as error:
+        raise BrokenPipeError from error
     except click.ClickException as error:
         complain(error.format_message())
         return 2

@@ -297,7 +297,7 @@ def _meant(name: str, environment: dict[str, str], files: _Files) -> str:
     near = get_close_matches(name, _programs(environment), n=1, cutoff=0.75)
     if near:
         return f"did you mean: {near[0]}"
-    return "give its full path, or set PATH in environment"
+    return "give its full path, or another PATH: --env PATH=… (environment in a job file)"
 
 
 def _programs(environment: dict[str, str]) -> set[str]:
@@ -324,4 +324,7 @@ def _check_script(words: Sequence[str], files: _Files) -> None:
 
 def _check(present: Callable[[str], bool], name: str, complaint: str) -> None:
     if not present(name):
-        raise SubmitRefused(complaint, hint="give the folder of the code with code or workdir")
+        raise SubmitRefused(
+            complaint,
+            hint="name the folder of the code: --code or --workdir (code or workdir in a job file)",
+        )
