@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from inspect import cleandoc
 from typing import cast
-from unicodedata import east_asian_width
 
 import click
 
 from jumar import __version__
-from jumar.cli.output import complain, language, local, translated
+from jumar.cli.filling import filled
+from jumar.cli.output import columns_of, complain, language, local, translated
 from jumar.errors import JumarError
 
 
@@ -191,22 +191,27 @@ class _TheirFormatter(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        rows = [(name, _measured(_default_in_their_words(translated(text)))) for name, text in rows]
-        super().write_dl(rows, col_max, col_spacing)
+        rows = list(rows)
+        first = min(max((columns_of(name) for name, _ in rows), default=0), col_max) + col_spacing
+        room = max(self.width - self.current_indent - first - 2, 10)
+        told = [(name, _default_in_their_words(translated(text))) for name, text in rows]
+        super().write_dl([(name, _filled(text, room)) for name, text in told], col_max, col_spacing)
 
     def write_text(self, text: str) -> None:
-        super().write_text(_measured(text))
-
-    def write(self, string: str) -> None:
-        super().write(string.replace(_SECOND_COLUMN, ""))
+        super().write_text(_filled(text, max(self.width - self.current_indent, 11)))
 
 
-_SECOND_COLUMN = "\0"
+_AS_IT_IS = "\b"
+"""click leaves a paragraph alone that begins with this line."""
 
 
-def _measured(text: str) -> str:
-    """The text with a mark behind each character that takes two columns: click counts characters."""
-    return "".join(one + _SECOND_COLUMN * (east_asian_width(one) in "WF") for one in text)
+def _filled(text: str, room: int) -> str:
+    """The text in lines, since click counts characters, and cuts Chinese text in the middle of its Latin words."""
+    paragraphs = [
+        part if part.lstrip().startswith(_AS_IT_IS) else "\n".join([_AS_IT_IS, *filled(part, room)])
+        for part in text.split("\n\n")
+    ]
+    return "\n\n".join(paragraphs)
 
 
 def _default_in_their_words(text: str) -> str:
