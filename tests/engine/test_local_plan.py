@@ -58,7 +58,10 @@ def test_what_can_never_run_is_refused(
         (["program"], "did you mean: ./program"),
         (["./train.py"], "python3 ./train.py, or chmod +x ./train.py"),
         (["./program"], "chmod +x ./program"),
-        (["qqqqqqqqqq"], "give its full path, or another PATH: --env PATH=… (environment in a job file)"),
+        (
+            ["qqqqqqqqqq"],
+            "give its full path, or another PATH: --env PATH=… (environment in a job file)",
+        ),
     ],
 )
 def test_a_command_that_does_not_exist_has_a_better_one(
