@@ -153,6 +153,28 @@ def test_a_reader_that_leaves_gets_no_traceback(jumar_program: str, live_home: o
     assert done.stdout.splitlines()[-1] in ("0", "141")
 
 
+@pytest.mark.parametrize("words", [("version",), ("jobs", "--json"), ("spec", "schema")])
+def test_a_reader_that_has_left_is_told_by_the_exit_code(
+    jumar_program: str, live_home: object, words: tuple[str, ...]
+) -> None:
+    unread, pipe = os.pipe()
+    os.close(unread)
+    done = subprocess.run(
+        [jumar_program, *words],
+        env={**os.environ, "JUMAR_HOME": str(live_home)},
+        stdout=pipe,
+        stderr=subprocess.PIPE,
+        timeout=180,
+    )
+    os.close(pipe)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_mistyped_command_of_a_group_is_said_once_in_chinese(jumar: Jumar) -> None:
+    told = jumar("data", "pul", LC_ALL="zh_CN.UTF-8", rc=2).stderr.splitlines()
+    assert told == ["错误：没有命令“pul”。", "提示：是否想用：jumar data pull 或 jumar data url"]
+
+
 def test_completion_knows_the_commands(jumar: Jumar) -> None:
     done = jumar(_JUMAR_COMPLETE="bash_complete", COMP_WORDS="jumar rer", COMP_CWORD="1", rc=None)
     assert done.stdout == "plain,rerun\n"

@@ -6,6 +6,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Jumar, environment_for
 
 STRICT = {"PYTHONIOENCODING": "utf-8:strict"}
@@ -75,6 +76,18 @@ def test_a_folder_that_nobody_serves_is_not_published(fresh_jumar: Jumar) -> Non
     assert "hint: serve the built-in store: jumar store migrate --to s3" in said
 
 
+@pytest.mark.parametrize(
+    "half", ["obs:/lab/x", "obs:lab", "S3:/lab/x", "file:/tmp/x", "hub:model/a/b"]
+)
+def test_half_an_address_is_no_folder_here(fresh_jumar: Jumar, tmp_path: Path, half: str) -> None:
+    (tmp_path / "a").write_text("x")
+    said = fresh_jumar("data", "cp", "a", half, rc=2).stderr
+    assert f"'{half}' is half an address" in said
+    assert f"hint: write {half.partition(':')[0].lower()}://" in said
+    fresh_jumar("data", "cp", "a", f"./{half}")
+    assert (tmp_path / half).is_file()
+
+
 def test_an_archive_goes_to_a_bucket_not_to_a_folder_named_like_a_scheme(
     fresh_jumar: Jumar, tmp_path: Path
 ) -> None:
@@ -108,3 +121,37 @@ def test_an_output_that_is_full_is_told(
             "error: the output: No space left on device\nhint: free some space, then run it again\n"
         )
         assert (done.returncode, done.stderr) == (2, said), words
+
+
+@pytest.mark.parametrize(("answer", "rc"), [(b"n\n", 130), (b"y\n", 0)])
+def test_before_a_whole_bucket_goes_it_asks_at_a_terminal(
+    fresh_jumar: Jumar,
+    jumar_program: str,
+    fresh_home: Path,
+    tmp_path: Path,
+    answer: bytes,
+    rc: int,
+) -> None:
+    (tmp_path / "a").write_text("x")
+    fresh_jumar("data", "push", "a", "obs://lab/a")
+    keyboard, terminal = os.openpty()
+    process = subprocess.Popen(
+        [jumar_program, "data", "rm", "-r", "obs://lab"],
+        env=environment_for(fresh_home),
+        stdin=terminal,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(terminal)
+    os.write(keyboard, answer)
+    _, stderr = process.communicate(timeout=180)
+    os.close(keyboard)
+    assert "Delete everything in obs://lab/?" in stderr
+    assert process.returncode == rc
+    assert fresh_jumar("data", "ls", "obs://lab/", rc=None).stdout.count("  a\n") == (rc != 0)
+
+
+def test_without_a_terminal_nobody_is_asked(fresh_jumar: Jumar, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    fresh_jumar("data", "push", "a", "obs://lab/a")
+    assert "deleted 1 file" in fresh_jumar("data", "rm", "-r", "obs://lab").stderr

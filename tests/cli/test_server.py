@@ -52,6 +52,8 @@ def test_up_twice_is_the_same_server(fresh_jumar: Jumar, fresh_home: Path) -> No
     refused = fresh_jumar("up", "--detach", "--keep", "30d", "--ssh", "7422", "--tls", rc=2)
     assert "already running without --ssh 7422, --tls, --keep 30d\n" in refused.stderr
     assert "jumar down, then: jumar up --detach --ssh 7422 --tls --keep 30d" in refused.stderr
+    brought = fresh_jumar("up", "--detach", "--tls-cert", "/a.pem", "--tls-key", "/a.key", rc=2)
+    assert "without --tls-cert /a.pem, --tls-key /a.key\n" in brought.stderr
     told = fresh_jumar("up", "--detach")
     assert "already running" in told.stderr
     assert told.stdout.startswith(first["url"])

@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.rows.conftest import commit_all
@@ -50,7 +51,7 @@ def test_an_array_has_one_name_one_line_and_one_end(jumar: Jumar) -> None:
     jumar("stop", "grid-5")
     states = [json.loads(jumar("show", ids[n], "--json").stdout)["state"] for n in (4, 5)]
     assert states == ["queued", "stopped"], "one of it, by its name"
-    assert f"grid ({array}) is" in jumar("stop", array).stderr
+    assert jumar("stop", array).stderr.startswith(f"grid ({array}): 1 stopping, 2 stopped")
     jumar("logs", "-f", f"{array}-3")
     ended = json.loads(jumar("show", after, "--json").stdout)
     assert (ended["state"], ended["cause"]) == ("stopped", "after-failed")
@@ -118,3 +119,37 @@ def test_a_branch_or_tag_is_the_commit_that_it_was(jumar: Jumar, tmp_path: Path)
     with pytest.raises(BadInput) as caught:
         commit_of("http://name:secret@127.0.0.1:9/x", "main")
     assert "secret" not in str(caught.value)
+
+
+def test_the_name_of_an_array_means_all_of_it(jumar: Jumar) -> None:
+    script = 'test "$JUMAR_ARRAY_INDEX" && echo index $JUMAR_ARRAY_INDEX'
+    jumar("run", "--array", "1-4%3", "--name", "many", "-F", "--", "bash", "-c", script)
+    jumar("jobs", "rm", "many-3")
+    again = jumar("rerun", "many", "-F")
+    assert again.stdout.splitlines() == ["index 1", "index 2", "index 4"]
+    alone = json.loads(jumar("rerun", "many-2", "--json").stdout)
+    assert (alone["array_index"], alone["spec"]["array"]) == (2, "2%3")
+    jumar("logs", "-f", alone["id"])
+    shown = jumar("show", alone["id"], LC_ALL="zh_CN.UTF-8").stdout.splitlines()
+    assert f"任务数组     {alone['array_id']}，序号 2" in shown
+    whole = [job for job in _named(jumar, "many") if job["array_id"] != alone["array_id"]]
+    newest = max(whole, key=lambda job: job["created_at"])["array_id"]
+    assert jumar("jobs", "rm", newest).stderr == "removed 3 jobs\n"
+    assert sum(job["array_id"] == newest for job in _named(jumar, "many")) == 0
+    # By now the newest of that name is an array of one.
+    assert jumar("jobs", "rm", "many").stderr == "removed 1 job\n"
+    assert jumar("jobs", "rm", "many").stderr == "removed 3 jobs\n"
+
+
+def test_places_are_shown_as_they_are_given(jumar: Jumar, tmp_path: Path) -> None:
+    words = ("--input", f"data={tmp_path}", "--output", "a=x", "--output", "b=y")
+    job = jumar("run", *words, "--hang-limit", "1m", "--", "true").stdout.strip()
+    shown = jumar("show", job).stdout.splitlines()
+    assert {f"inputs       data={tmp_path}", "outputs      a=x, b=y"} <= set(shown)
+    assert any(line.startswith("note         hang_limit has no effect") for line in shown)
+    assert "不起作用" in jumar("show", job, LC_ALL="zh_CN.UTF-8").stdout
+
+
+def _named(jumar: Jumar, name: str) -> list[Any]:
+    jobs = json.loads(jumar("jobs", "--all", "--json").stdout)
+    return [job for job in jobs if job["name"] == name]

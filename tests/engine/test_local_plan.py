@@ -30,6 +30,7 @@ def plan(
         (["true"], {"inputs": {"data": "/no/such/data"}}, "the input data does not exist"),
         (["true"], {"inputs": {"data": "here/data"}}, "the input data does not exist"),
         (["true"], {"workdir": "/no/such/folder"}, "not a folder on this machine"),
+        (["true"], {"requirements": "r.txt"}, "requirements file r.txt is not in the code"),
         (["no-such-program"], {}, "no-such-program was not found on this machine"),
         ("no-such-program --lr 1", {}, "no-such-program was not found on this machine"),
         (["true"], {"environment": {"PATH": "/nowhere"}}, "true was not found on this machine"),
@@ -57,7 +58,10 @@ def test_what_can_never_run_is_refused(
         (["program"], "did you mean: ./program"),
         (["./train.py"], "python3 ./train.py, or chmod +x ./train.py"),
         (["./program"], "chmod +x ./program"),
-        (["qqqqqqqqqq"], "give its full path, or set PATH in environment"),
+        (
+            ["qqqqqqqqqq"],
+            "give its full path, or another PATH: --env PATH=… (environment in a job file)",
+        ),
     ],
 )
 def test_a_command_that_does_not_exist_has_a_better_one(
@@ -112,6 +116,7 @@ def test_requirements_may_bring_the_command(workshop: Workshop, tmp_path: Path) 
     )
     code = {"archive": "0" * 64}
     assert plan(workshop, ["trainer"], archive, code=code, requirements="wanted.txt")
+    assert plan(workshop, ["trainer"], archive, code=code, requirements="./wanted.txt")
     assert plan(workshop, ["accelerate", "b/t.py"], archive, code=code)
 
 
@@ -135,6 +140,7 @@ def test_the_plan_tells_what_will_run_and_what_will_not(workshop: Workshop, tmp_
     assert made.details["argv"][:2] == ["echo", str(tmp_path)]
     assert made.details["argv"][2].endswith("/jobs/<id>/out/m")
     assert made.details["processes"] == 2
+    assert made.details["devices"] == "JUMAR_SIM_DEVICES"
     assert made.details["workdir"] == str(tmp_path)
     assert made.details["environment"] == ["SECRET_KEY"]
     assert "hidden" not in str(made)

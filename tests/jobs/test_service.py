@@ -521,3 +521,33 @@ def test_a_job_that_outlives_stop_or_limit_by_far_is_killed(
         platform.wait(job, S.RUNNING)
         platform.service.stop(job)
     assert platform.wait(job, S.LOST).cause == Cause.KILLED_BY_SERVER
+
+
+def test_half_an_address_is_refused_and_a_job_that_has_one_is_still_read(
+    platform: Platform,
+) -> None:
+    spec = JobSpec.model_validate(
+        {"name": "x", "command": "true", "outputs": {"out": "obs:/lab/out"}}
+    )
+    with pytest.raises(BadInput, match="'obs:/lab/out' is half an address"):
+        platform.service.submit(spec, user="ann")
+
+
+@pytest.mark.parametrize(
+    ("fields", "noted"),
+    [
+        ({"segments": 3}, "only where the script ends with code 75"),
+        ({"segments": "auto"}, "only where the script ends with code 75"),
+        ({"segments": 3, "time_limit": "1h"}, None),
+        ({"hang_limit": "60s"}, "only a job with several ranks is watched"),
+        ({"hang_limit": 0}, None),
+        ({"hang_limit": "60s", "type": "distributed", "ranks": "device"}, None),
+    ],
+)
+def test_what_has_no_effect_is_said_when_it_is_asked_for(
+    platform: Platform, fields: dict[str, Any], noted: str | None
+) -> None:
+    spec = JobSpec.model_validate({"name": "x", "command": "true", "device": "sim:2", **fields})
+    notes = platform.service.plan(spec, user="ann").notes
+    assert (noted is None) == (not notes)
+    assert noted is None or noted in notes[0]

@@ -284,3 +284,22 @@ def test_what_people_do_works_in_their_language(
     page.get_by_label(t("users.quota_devices")).fill("3")
     click(t("users.change"))
     expect(page.get_by_label(t("users.quota_devices"))).to_have_value("3")
+
+
+def test_on_a_phone_the_page_is_in_sight_and_times_say_what_they_are(
+    running: Running, context: BrowserContext, page: Page
+) -> None:
+    context.clear_cookies()
+    context.add_cookies(
+        [{"name": "jumar_session", "value": running.token("root"), "url": running.url}]
+    )
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{running.url}/admin/users?lang=en")
+    box = page.locator(".top nav [aria-current]").bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
+    page.goto(f"{running.url}/account?lang=en")
+    told = page.locator("td[data-label]").first
+    assert told.evaluate("cell => getComputedStyle(cell, '::before').content") == '"Created "'
+    page.get_by_role("link", name="Shared links").click()
+    expect(page.get_by_role("heading", name="Shared links")).to_be_visible()

@@ -5,7 +5,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from tests.server.conftest import Running
 from tests.server.test_browser import browser, context, page
 
@@ -104,3 +104,22 @@ def test_several_jobs_are_stopped_at_once_and_ticks_outlive_news(
     for job in jobs[:2]:
         expect(page.locator(f"#row-{job.id} .state")).to_have_text("Stopped")
     assert running.site.service.get(jobs[2].id).state is JobState.QUEUED
+
+
+def test_a_form_that_was_sent_with_a_fault_says_it_beside_the_field(
+    running: Running, context: BrowserContext
+) -> None:
+    # Not the page that takes any refusal for a fault of its own.
+    page = context.new_page()
+    page.goto(f"{running.url}/submit")
+    page.get_by_label("Job Name").fill("bad/name")
+    page.get_by_label("Command", exact=True).fill("true")
+    with page.expect_navigation(), page.expect_response("**/submit/check"):
+        page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.locator("#preview")).to_contain_text("is not a name")
+    name = page.get_by_label("Job Name")
+    expect(name).to_have_attribute("aria-invalid", "true")
+    expect(name).to_be_focused()
+    expect(page.locator('[data-field="name"] [data-fault]')).to_contain_text("is not a name")
+    name.fill("good")
+    expect(name).to_have_attribute("aria-invalid", "false")

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from inspect import cleandoc
 from typing import cast
-from unicodedata import east_asian_width
 
 import click
 
 from jumar import __version__
-from jumar.cli.output import complain, language, local, translated
+from jumar.cli.filling import filled
+from jumar.cli.output import columns_of, complain, language, local, translated
 from jumar.errors import JumarError
 
 
@@ -135,8 +135,18 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
+class _ReaderLeftError(Exception):
+    """Nobody reads the output any more; of a BrokenPipeError click itself makes a failure (1)."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is called."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderLeftError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -181,22 +191,27 @@ class _TheirFormatter(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        rows = [(name, _measured(_default_in_their_words(translated(text)))) for name, text in rows]
-        super().write_dl(rows, col_max, col_spacing)
+        rows = list(rows)
+        first = min(max((columns_of(name) for name, _ in rows), default=0), col_max) + col_spacing
+        room = max(self.width - self.current_indent - first - 2, 10)
+        told = [(name, _default_in_their_words(translated(text))) for name, text in rows]
+        super().write_dl([(name, _filled(text, room)) for name, text in told], col_max, col_spacing)
 
     def write_text(self, text: str) -> None:
-        super().write_text(_measured(text))
-
-    def write(self, string: str) -> None:
-        super().write(string.replace(_SECOND_COLUMN, ""))
+        super().write_text(_filled(text, max(self.width - self.current_indent, 11)))
 
 
-_SECOND_COLUMN = "\0"
+_AS_IT_IS = "\b"
+"""click leaves a paragraph alone that begins with this line."""
 
 
-def _measured(text: str) -> str:
-    """The text with a mark behind each character that takes two columns: click counts characters."""
-    return "".join(one + _SECOND_COLUMN * (east_asian_width(one) in "WF") for one in text)
+def _filled(text: str, room: int) -> str:
+    """The text in lines, since click counts characters, and cuts Chinese text in the middle of its Latin words."""
+    paragraphs = [
+        part if part.lstrip().startswith(_AS_IT_IS) else "\n".join([_AS_IT_IS, *filled(part, room)])
+        for part in text.split("\n\n")
+    ]
+    return "\n\n".join(paragraphs)
 
 
 def _default_in_their_words(text: str) -> str:
@@ -270,11 +285,9 @@ def _meant(error: click.UsageError) -> str | None:
     from difflib import get_close_matches
 
     near = get_close_matches(typed[1], known, n=2, cutoff=0.55)
-    return (
-        f"did you mean: {' or '.join(f'{context.command_path} {name}' for name in near)}"
-        if near
-        else None
-    )
+    if not near:
+        return None
+    return f"did you mean: {local(' or ').join(f'{context.command_path} {name}' for name in near)}"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -288,8 +301,13 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "jumar"
-        complain(error.format_message(), hint=_meant(error) or f"{path} --help")
+        # click's own guesses would say the same twice, in English.
+        is_unknown = _UNKNOWN.fullmatch(error.message) is not None
+        words = error.message if is_unknown else error.format_message()
+        complain(words, hint=_meant(error) or f"{path} --help")
         return error.exit_code
+    except _ReaderLeftError as error:
+        raise BrokenPipeError from error
     except click.ClickException as error:
         complain(error.format_message())
         return 2

@@ -266,9 +266,12 @@ def du(url: str, as_json: bool) -> None:
 @command.command()
 @click.argument("url")
 @click.option("-r", "--recursive", is_flag=True, help="Everything below.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def rm(url: str, recursive: bool, as_json: bool) -> None:
+def rm(url: str, recursive: bool, yes: bool, as_json: bool) -> None:
     """Delete an object, or with -r everything under a prefix.
+
+    Before a whole bucket goes, it asks at a terminal.
 
     \b
     Example:
@@ -278,6 +281,9 @@ def rm(url: str, recursive: bool, as_json: bool) -> None:
 
     place, count = _place(url, my_stores()), 1
     if recursive:
+        if not yes and not place.url.is_file and place.key == "" and sys.stdin.isatty():
+            question = translated(f"Delete everything in {place.url}?")
+            click.confirm(question, abort=True, err=True)
         count = remove_all(place)
     else:
         remove_one(place)

@@ -2,10 +2,13 @@
 
 import sys
 import time
+from functools import partial
+from itertools import chain
 
 import click
 
 from jumar.cli import completing
+from jumar.cli.arrays import jobs_of
 from jumar.cli.connect import connected
 from jumar.cli.each import for_each
 from jumar.cli.output import note, print_json
@@ -33,6 +36,7 @@ def command(
 
     Logs, checkpoints and results in a job's folder are deleted with it; what it wrote to a store or to
     other folders stays. Jobs that have not ended, or whose results are not yet uploaded, are refused.
+    The id or the name of an array means all its jobs.
     At a terminal it asks first. What cannot be removed is named, the others are removed; the exit code
     is then 2.
 
@@ -47,7 +51,8 @@ def command(
         raise BadInput("--user needs --older-than")
     with connected() as client:
         if older_than is None:
-            named, wrong = for_each(jobs, client.get)
+            meant, wrong = for_each(jobs, partial(jobs_of, client))
+            named = list(chain.from_iterable(meant))
         else:
             named = _ended_before(client, whole_seconds("--older-than", older_than), user)
             wrong = 0

@@ -2,19 +2,19 @@
 
 import codecs
 import sys
-from collections.abc import Sequence
 from functools import partial
 
 import click
 
 from jumar.cli import completing
 from jumar.cli.all_ranks import follow_all, print_all
+from jumar.cli.arrays import jobs_of
 from jumar.cli.connect import connected
 from jumar.cli.follow import log_to, print_log
 from jumar.cli.output import json_text, note
 from jumar.client import Client
 from jumar.errors import LogNotFound
-from jumar.spec.records import JobRecord, JobSummary
+from jumar.spec.records import JobRecord
 
 
 class _Rank(click.ParamType[int | None]):
@@ -69,7 +69,7 @@ def command(
     shown = partial(_show, follow=follow, tail=tail, rank=rank, node=node, as_json=as_json)
     with connected() as client:
         # After a reconnect, a newer job of the same name is not the one to follow.
-        meant = _meant(client, job)
+        meant = jobs_of(client, job)
         try:
             for one in meant:
                 if len(meant) > 1:
@@ -86,16 +86,6 @@ def command(
             )
             return 130
     return 0
-
-
-def _meant(client: Client, job: str) -> Sequence[JobSummary]:
-    """The job, or all jobs of an array."""
-    found = client.get(job)
-    if found.array_id is None or job.rpartition("/")[2] not in (found.array_id, found.name):
-        return [found]
-    theirs = client.jobs(user=found.user, text=found.name)
-    of_array = [one for one in theirs if one.array_id == found.array_id]
-    return sorted(of_array, key=lambda one: one.array_index or 0)
 
 
 def _show(

@@ -205,9 +205,9 @@ def print_table(
     rows = [
         [cell if isinstance(cell, Painted) else readable_line(cell) for cell in row] for row in rows
     ]
-    widths = [max(map(_width, column)) for column in zip(header, *rows, strict=True)]
+    widths = [max(map(columns_of, column)) for column in zip(header, *rows, strict=True)]
     if width is not None:
-        room = max(_width(header[-1]), width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1))
+        room = max(columns_of(header[-1]), width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1))
         rows = [[*row[:-1], clip(row[-1], room)] for row in rows]
         widths[-1] = min(widths[-1], room)
     print(_paint(_line(header, widths), _DIM, sys.stdout))
@@ -218,9 +218,9 @@ def print_table(
 def clip(text: str, width: int) -> str:
     """`text` in one line, at most `width` columns."""
     text = " ".join(text.split())
-    if _width(text) <= width:
+    if columns_of(text) <= width:
         return text
-    while _width(text) > width - 1:
+    while columns_of(text) > width - 1:
         text = text[:-1]
     return text + "…"
 
@@ -278,19 +278,19 @@ def span_text(whole_s: int) -> str:
 
 def padded(text: str, width: int) -> str:
     """`text` and blanks: at least `width` columns."""
-    return text + " " * (width - _width(text))
+    return text + " " * (width - columns_of(text))
 
 
 def padded_left(text: str, width: int) -> str:
     """Blanks and `text`: at least `width` columns."""
-    return " " * (width - _width(text)) + text
+    return " " * (width - columns_of(text)) + text
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return _GAP.join(map(padded, cells, widths)).rstrip()
 
 
-def _width(text: str) -> int:
+def columns_of(text: str) -> int:
     """Columns on the screen: colours take none, Chinese characters two."""
     columns, in_escape = 0, False
     for character in text:

@@ -74,7 +74,7 @@ _FIELDS_OF_FLAGS = {"env": "environment", "distributed": "type"}
 @click.option(
     "--hang-limit",
     metavar="TIME",
-    help="End it if none of its ranks does anything for this long; 0: never.  [default: 30m]",
+    help="With several ranks: end it if none does anything for this long; 0: never.  [default: 30m]",
 )
 @click.option(
     "--segments",

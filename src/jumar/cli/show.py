@@ -110,6 +110,10 @@ def _facts(job: JobRecord, goes_at: float | None) -> list[tuple[str, str]]:
         found.append(("waits", waiting_sentence(job.waiting, language())))
         if job.waiting.expected_start is not None:
             found.append(("expected", clock(job.waiting.expected_start)))
+    if job.array_id is not None:
+        found.append(
+            ("array", local("{id}, index {index}", id=job.array_id, index=job.array_index))
+        )
     found.append(("user", job.user))
     found.append(("device", job.device if job.nodes == 1 else f"{job.nodes} x {job.device}"))
     if job.engine != "local":
@@ -120,7 +124,7 @@ def _facts(job: JobRecord, goes_at: float | None) -> list[tuple[str, str]]:
         found.append(("ran", span(job.started_at, job.finished_at)))
     found.extend(staging_facts(job))
     found.extend(("attempt", _attempt(job, attempt)) for attempt in job.attempts)
-    found.extend(("note", note) for note in job.notes)
+    found.extend(("note", translated(note)) for note in job.notes)
     found.extend(
         (name, _grace(job) if name == "grace" else _value(name, value))
         for name, value in job.spec.items()
@@ -144,7 +148,7 @@ def _last_lines(job: JobRecord) -> str:
 def _worth(name: str, value: object) -> bool:
     if value is False:
         return False
-    return name not in ("name", "device", "nodes", "environment") and value not in (
+    return name not in ("name", "device", "nodes", "environment", "array") and value not in (
         None,
         [],
         {},
@@ -159,6 +163,8 @@ def _value(name: str, value: object) -> str:
         import shlex
 
         return shlex.join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - words of JSON
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={one}" for key, one in value.items())  # pyright: ignore[reportUnknownVariableType] - words of JSON
     return value_name(name, str(value), language())
 
 

@@ -1,20 +1,30 @@
 """`jumar stop`: end jobs."""
 
+from collections import Counter
+
 import click
 
 from jumar.cli import completing
+from jumar.cli.arrays import jobs_of
 from jumar.cli.connect import connected
 from jumar.cli.each import for_each
 from jumar.cli.output import language, note, print_json
+from jumar.client import Client
 from jumar.spec.records import JobRecord
-from jumar.words.reasons import state_name, told
+from jumar.words.reasons import phrase, state_name, told
 
 
-def _named(word: str, stopped: JobRecord) -> str:
-    """The id of what somebody has named."""
-    if stopped.array_id is not None and word in (stopped.array_id, stopped.name):
-        return stopped.array_id
-    return stopped.id
+def _tell(client: Client, word: str, stopped: JobRecord) -> None:
+    spoken = language()
+    if stopped.array_id is None or word not in (stopped.array_id, stopped.name):
+        state = state_name(stopped.state, spoken)
+        note(told(spoken, "stands", name=stopped.name, id=stopped.id, state=state))
+        return
+    counts = Counter(job.state for job in jobs_of(client, stopped.array_id))
+    states = phrase(spoken, "told", "comma").join(
+        f"{count} {state_name(state, spoken)}" for state, count in counts.items()
+    )
+    note(told(spoken, "array-stands", name=stopped.name, id=stopped.array_id, states=states))
 
 
 @click.command()
@@ -37,9 +47,7 @@ def command(jobs: tuple[str, ...], why: str | None, as_json: bool) -> int:
         def stop(job: str) -> JobRecord:
             stopped = client.stop(job, why=why)
             if not as_json:
-                state = state_name(stopped.state, language())
-                shown = _named(job, stopped)
-                note(told(language(), "stands", name=stopped.name, id=shown, state=state))
+                _tell(client, job, stopped)
             return stopped
 
         stopped, code = for_each(jobs, stop)

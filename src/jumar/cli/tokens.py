@@ -3,11 +3,12 @@
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, local, note, print_json, print_records, until, visible
+from jumar.cli.output import ago, language, local, note, print_json, print_records, until, visible
 from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
 from jumar.errors import BadInput, NotFound
 from jumar.spec.people import TokenRecord
+from jumar.words.reasons import value_name
 
 _USER = click.option("--user", help="Tokens of this user; for admins.  [default: you]")
 
@@ -118,4 +119,5 @@ def _list(user: str | None, *, as_json: bool) -> None:
 def _row(token: TokenRecord) -> tuple[str, ...]:
     name = visible(token.label) + (f" ({local('this one')})" if token.current else "")
     end = local("never") if token.expires_at is None else until(token.expires_at)
-    return token.id, name, token.kind, ago(token.created_at), ago(token.used_at), end
+    kind = value_name("kind", token.kind, language())
+    return token.id, name, kind, ago(token.created_at), ago(token.used_at), end

@@ -24,7 +24,8 @@ _ANSWER_LIMIT_S = 120.0
 _FLAGS = {
     "s3_port": "--s3",
     "ssh_port": "--ssh",
-    "tls_cert": "--tls",
+    "tls_cert": "--tls-cert",
+    "tls_key": "--tls-key",
     "keep_days": "--keep",
 }
 
@@ -143,11 +144,11 @@ def _refuse_other(settings: Settings, info: ServerInfo, asked: Mapping[str, Any]
         "keep_days": info.keeping.days if info.keeping else 0,
     }
     if info.fingerprint is not None:
-        has["tls_cert"] = asked.get("tls_cert")
+        has |= {name: asked.get(name) for name in ("tls_cert", "tls_key")}
     told = {name: value for name, value in asked.items() if name in _FLAGS}
     other = [name for name, value in told.items() if has.get(name) != value]
     if other:
-        flags = {name: f"{_FLAGS[name]}{_shown(name, value)}" for name, value in told.items()}
+        flags = {name: _flag(name, value) for name, value in told.items()}
         raise Conflict(
             f"the server is already running without {', '.join(flags[name] for name in other)}",
             hint=f"jumar down, then: jumar up --detach {' '.join(flags.values())}",
@@ -160,10 +161,10 @@ def _refuse_other(settings: Settings, info: ServerInfo, asked: Mapping[str, Any]
         note(f"{names}: without effect while the server runs; jumar down, then start it again")
 
 
-def _shown(name: str, value: object) -> str:
-    if name == "keep_days":
-        return f" {value}d"
-    return "" if value == "self-signed" else f" {value}"
+def _flag(name: str, value: object) -> str:
+    if value == "self-signed":
+        return "--tls"
+    return f"{_FLAGS[name]} {value}{'d' if name == 'keep_days' else ''}"
 
 
 def _tell_when_up(settings: Settings, as_json: bool) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 import click
 
 from jumar.cli.connect import connected
-from jumar.cli.output import ago, note, print_json, print_table
+from jumar.cli.output import ago, language, note, print_json, print_table
 from jumar.errors import BadInput
 from jumar.settings import SITE_FILE, load
 from jumar.spec.amounts import bytes_text
 from jumar.spec.people import UserRecord
+from jumar.words.reasons import value_name
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the user as JSON.")
 
@@ -35,7 +36,10 @@ def command(ctx: click.Context, as_json: bool) -> None:
         print_json(users)
     else:
         heads = ("NAME", "ROLE", "CREATED")
-        rows = [(user.name, user.role, ago(user.created_at)) for user in users]
+        rows = [
+            (user.name, value_name("role", user.role, language()), ago(user.created_at))
+            for user in users
+        ]
         if any(user.disk_bytes is not None for user in users):
             heads = (*heads, "DISK")
             rows = [

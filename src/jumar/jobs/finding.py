@@ -165,6 +165,12 @@ def is_whole_array(job: str, found: JobSummary) -> bool:
     return found.array_id is not None and job in (found.array_id, found.name)
 
 
+def indices_of(connection: Connection, array_id: str) -> tuple[int, ...]:
+    """The indices of an array's jobs, ascending, as far as they have not been removed."""
+    which = select(jobs.c.array_index).where(jobs.c.array_id == array_id)
+    return tuple(connection.execute(which.order_by(jobs.c.array_index)).scalars())
+
+
 def _array_of(connection: Connection, which: ColumnElement[bool]) -> str | None:
     return connection.execute(select(jobs.c.array_id).where(which).limit(1)).scalar()
 

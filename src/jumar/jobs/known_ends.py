@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from jumar.spec.causes import Cause
 from jumar.spec.records import JobRecord
-from jumar.spec.verdicts import FAULT, UNKNOWN, Verdict
+from jumar.spec.verdicts import FAULT, NOTHING, UNKNOWN, Verdict
 from jumar.why.knowledge import LANGUAGES, causes, texts
-from jumar.words.reasons import cause_sentence, phrase
+from jumar.words.reasons import cause_sentence, phrase, waiting_sentence
 
 _OWN = {Cause.NO_PROGRESS: "script", Cause.SEGMENTS_USED: "script"}
 """What only the platform can know, and whose it is: no line of a log says that others are missing."""
+_NEVER_ITS_TURN = frozenset((Cause.AFTER_FAILED, Cause.AFTER_GONE))
 _SIGNALS = {
     **dict.fromkeys(("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"), "crash"),
     **dict.fromkeys(("SIGTERM", "SIGINT", "SIGHUP"), "asked-to-end"),
@@ -37,8 +38,10 @@ def with_known_end(job: JobRecord, found: Verdict) -> Verdict:
     cause = platform_cause(job)
     is_jobs = job.state.is_final and job.cause is not None
     values = job.values if is_jobs or not job.attempts else job.attempts[-1].values
+    if cause is None:
+        return found if found.cause or job.state.is_final else _under_way(job, found)
     said = {one: cause_sentence(cause, values, one) for one in LANGUAGES}
-    if cause is None or not all(said.values()):
+    if not all(said.values()):
         return found
     told = {one: _sentence(str(words), one) for one, words in said.items()}
     if cause in _OWN:
@@ -54,9 +57,31 @@ def with_known_end(job: JobRecord, found: Verdict) -> Verdict:
             rank=None,
             place=None,
         )
-    if found.cause is not None or cause not in (Cause.SIGNAL, Cause.EXIT_CODE):
+    if found.cause is not None:
         return found
-    return _silent(values.get("signal"), values.get("rank"), told, found)
+    if cause in (Cause.SIGNAL, Cause.EXIT_CODE):
+        return _silent(values.get("signal"), values.get("rank"), told, found)
+    if cause in _NEVER_ITS_TURN:
+        return _faultless(found, told, "after", other=values["job"])
+    remedy = {one: phrase(one, "remedy", "platform", id=job.id) for one in LANGUAGES}
+    return replace(found, cause=cause, what=told, remedy=remedy)
+
+
+def _under_way(job: JobRecord, found: Verdict) -> Verdict:
+    """A job that has not ended once, and whose logs show no fault."""
+    if job.waiting is None:
+        told = {one: phrase(one, "told", "no-fault-yet") for one in LANGUAGES}
+        return _faultless(found, told, "follow", id=job.id)
+    told = {
+        one: phrase(one, "told", "waits-still", why=waiting_sentence(job.waiting, one))
+        for one in LANGUAGES
+    }
+    return _faultless(found, told, "watch", id=job.id)
+
+
+def _faultless(found: Verdict, told: dict[str, str], remedy: str, **values: object) -> Verdict:
+    remedies = {one: phrase(one, "remedy", remedy, **values) for one in LANGUAGES}
+    return replace(found, whose="none", kind=NOTHING, what=told, remedy=remedies)
 
 
 def _silent(
@@ -80,4 +105,8 @@ def _silent(
 
 
 def _sentence(words: str, language: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}{_STOPS[language]}"
+    first = words[:1]
+    # A file's name is written as it is.
+    if words.partition(" ")[0].isalpha():
+        first = first.upper()
+    return f"{first}{words[1:]}{_STOPS[language]}"

@@ -43,6 +43,7 @@ from jumar.jobs.submitting import Limits, Submissions
 from jumar.jobs.sweep import OnWarning, Sweep, SweepPlan
 from jumar.jobs.templates import Templates
 from jumar.rounds import Rounds
+from jumar.spec.array import JobArray
 from jumar.spec.causes import Cause
 from jumar.spec.draining import DrainReport
 from jumar.spec.job import JobSpec
@@ -203,11 +204,22 @@ class JobService:
         self._database.close()
 
     def rerun(
-        self, job: str, *, user: str, key: str | None = None, ranked: bool = False
+        self,
+        job: str,
+        *,
+        user: str,
+        key: str | None = None,
+        ranked: bool = False,
+        whole: bool = False,
     ) -> JobRecord:
-        """The same job once more, as a new one, in the same place."""
+        """The same job once more, as a new one, in the same place; `whole`: all of its array."""
         row = self._row(job)
-        return self.submit(row.spec, user=user, key=key, ranked=ranked, engine=row.engine)
+        spec = row.spec
+        if whole and row.array_id is not None:
+            with self._database.read() as connection:
+                array = JobArray(finding.indices_of(connection, row.array_id), row.array_limit)
+            spec = spec.model_copy(update={"array": str(array)})
+        return self.submit(spec, user=user, key=key, ranked=ranked, engine=row.engine)
 
     def set_priority(
         self, job: str, priority: int, *, ranked: bool, unless: Callable[[Connection], bool]

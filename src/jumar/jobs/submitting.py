@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -21,7 +21,7 @@ from jumar.jobs.scheduling.records import USUAL_PRIORITY
 from jumar.spec.array import JobArray
 from jumar.spec.duration import format_duration
 from jumar.spec.fields import ArchivedCode, GitCode
-from jumar.spec.job import JobSpec
+from jumar.spec.job import USUAL_HANG_LIMIT, JobSpec
 from jumar.spec.records import JobRecord, Plan
 
 
@@ -103,6 +103,7 @@ class Submissions:
                 f"code: the commit of {spec.code.ref!r} must be looked up first",
                 hint="the jumar client does it; by API give the commit: git ls-remote URL",
             )
+        spec.check_addresses()
         spec = self._resolved(self._limits.time.applied(spec), user=user, sees_all=sees_all)
         needs = spec.device.count * spec.nodes
         if self._limits.user is not None and needs > self._limits.user:
@@ -115,7 +116,8 @@ class Submissions:
         archive = None
         if isinstance(spec.code, ArchivedCode):
             archive = self._archives.find(spec.code.archive)
-        return spec, engine.plan(spec, archive=archive, user=user)
+        plan = engine.plan(spec, archive=archive, user=user)
+        return spec, replace(plan, notes=(*_without_effect(spec), *plan.notes))
 
     def submit(
         self,
@@ -171,3 +173,18 @@ class Submissions:
         if is_new:
             for row in rows:
                 self._roster.reflect(row)
+
+
+def _without_effect(spec: JobSpec) -> list[str]:
+    """What was asked for and does not do what its name says, for want of something else."""
+    notes: list[str] = []
+    if spec.segments != 1 and spec.time_limit is None:
+        notes.append(
+            "segments without a time limit: another one follows only where the script ends with code 75"
+        )
+    has_group = spec.ranks == "device" and spec.device.count * spec.nodes > 1
+    if spec.hang_limit not in (0, USUAL_HANG_LIMIT) and not has_group:
+        notes.append(
+            "hang_limit has no effect here: only a job with several ranks is watched (--distributed)"
+        )
+    return notes

@@ -32,6 +32,10 @@ class JobArray:
                 raise ValueError(f"{text!r} has more than {MOST_ELEMENTS} jobs")
         return cls(tuple(sorted(indices)), int(limit) if has_limit else None)
 
+    def __str__(self) -> str:
+        limit = "" if self.limit is None else f"%{self.limit}"
+        return f"{spans(self.indices)}{limit}"
+
     def element(self, index: int) -> str:
         """The same for one job alone, which keeps the limit."""
         return str(index) if self.limit is None else f"{index}%{self.limit}"

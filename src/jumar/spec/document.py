@@ -73,10 +73,12 @@ def validate_spec(data: object, *, source: str, lines: Lines | None = None) -> J
     """`data` as a job, or all that is wrong with it in one error."""
     _check_text(data, source, lines or {})
     try:
-        return JobSpec.model_validate(data)
+        spec = JobSpec.model_validate(data)
     except ValidationError as error:
         faults = [_Fault.of(detail, lines or {}) for detail in error.errors()]
         raise _refused(faults, source) from error
+    spec.check_addresses()
+    return spec
 
 
 def spec_or_faults(data: dict[str, Any]) -> "JobSpec | list[tuple[str, str]]":

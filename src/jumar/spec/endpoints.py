@@ -10,9 +10,18 @@ PROGRAMS = ("jupyter", "tensorboard")
 
 def flaw_of_endpoint(name: str) -> str | None:
     """Why nothing is called so; None for a good name."""
+    try:
+        checked_endpoint(name)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def checked_endpoint(name: str) -> str:
+    """The name; ValueError in words where nothing is called so."""
     if re.fullmatch(ENDPOINT_PATTERN, name):
-        return None
-    return f"{name!r} is no endpoint; there are jupyter, tensorboard, ssh and http:PORT"
+        return name
+    raise ValueError(f"{name!r} is no endpoint; there are jupyter, tensorboard, ssh and http:PORT")
 
 
 def port_of(name: str) -> int | None:

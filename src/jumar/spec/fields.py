@@ -4,6 +4,7 @@ import re
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,7 +20,7 @@ from pydantic import (
 
 from jumar.spec.devices import MOST_DEVICES, DeviceKind, DeviceRequest
 from jumar.spec.duration import format_duration, parse_duration
-from jumar.spec.endpoints import ENDPOINT_PATTERN
+from jumar.spec.endpoints import ENDPOINT_PATTERN, checked_endpoint
 from jumar.spec.memory import LEAST_BYTES, MOST_BYTES, format_memory, parse_memory
 from jumar.spec.urls import SCHEMES
 
@@ -45,7 +46,6 @@ _REF = r"^(?!-)(?!.*\.\.)[^\x00-\x20~^:?*\[\\\x7f]+$"
 
 AfterJob = Annotated[str, Field(min_length=1, max_length=160, pattern=_ONE_LINE)]
 Activation = Annotated[str, Field(max_length=4096, pattern=_ONE_LINE)]
-Endpoint = Annotated[str, Field(pattern=ENDPOINT_PATTERN)]
 
 
 def _device(value: object) -> DeviceRequest:
@@ -63,6 +63,7 @@ def described(**words: Any) -> Any:
     return Field(json_schema_extra=words)
 
 
+Endpoint = Annotated[str, AfterValidator(checked_endpoint), described(pattern=ENDPOINT_PATTERN)]
 Device = Annotated[
     DeviceRequest,
     PlainValidator(_device),

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
+from jumar.errors import BadInput
 from jumar.spec.array import JobArray
 from jumar.spec.devices import DeviceKind, DeviceRequest
 from jumar.spec.engines import SlurmOptions
@@ -30,7 +31,7 @@ from jumar.spec.fields import (
     Text,
     described,
 )
-from jumar.spec.urls import SCHEMES, is_of_hub, is_remote
+from jumar.spec.urls import SCHEMES, half_address, is_of_hub, is_remote
 
 _MOST_SEGMENTS = 10000
 _NUMBERS = (
@@ -42,6 +43,7 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(AK|SK|PAT|KEY|AUTH)(_
 # `https://NAME:PASSWORD@…`, `https://TOKEN@…`; the user of ssh:// is no secret.
 _SIGN_IN = re.compile(r"^(https?://)[^/]+@")
 MASK = "***"
+USUAL_HANG_LIMIT = 1800
 
 # As in `fields`: what the JSON Schema can say of it.
 _PLAIN_NAME = r"^(?!.*\.\.)(?!.* $)[^\x00-/:-@\[-`{-\x7f][^\x00-\x1f!-,/:-@\[-^`{-\x7f]*$"
@@ -89,8 +91,8 @@ class JobSpec(Strict):
     time_limit: Seconds | None = None
     grace: Seconds = Field(default=30, description="grace period between SIGTERM and SIGKILL")
     hang_limit: SecondsOrNone = Field(
-        default=1800,
-        description="end the job when none of its ranks does anything for so long; 0: never",
+        default=USUAL_HANG_LIMIT,
+        description="end a job of several ranks when none of them does anything for so long; 0: never",
     )
     segments: Annotated[int, Field(ge=1, le=_MOST_SEGMENTS)] | Literal["auto"] = Field(
         default=1,
@@ -318,6 +320,15 @@ class JobSpec(Strict):
     def sends_results(self) -> bool:
         """Whether results have to be uploaded when it ends."""
         return any(map(is_remote, filter(None, (*self.outputs.values(), self.ckpt))))
+
+    def check_addresses(self) -> None:
+        """BadInput where one is half written. No rule of the model: jobs that have such a one are still read."""
+        for url in filter(None, (*self.inputs.values(), *self.outputs.values(), self.ckpt)):
+            half = half_address(url)
+            if half is not None:
+                raise BadInput(
+                    f"{url!r} is half an address", hint=f"write {half}://, or ./ before a path"
+                )
 
     @property
     def names_hub(self) -> bool:

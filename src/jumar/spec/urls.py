@@ -1,10 +1,20 @@
 """URLs that data can have."""
 
+import re
+
 SCHEMES = ("obs", "s3", "file")
 _REMOTE = ("obs://", "s3://")
+_HALF = re.compile(r"(obs|s3|hub|file):(?!//)", re.IGNORECASE)
 
 
 _HUB = "hub://"
+
+
+def half_address(text: str) -> str | None:
+    """The scheme of `obs:/bucket/key` and such: taken as a path, it would be a folder of that name, and results
+    would stay on this machine."""
+    found = _HALF.match(text)
+    return found and found[1].lower()
 
 
 def is_of_hub(url: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from jumar.errors import BadInput
-from jumar.spec.urls import SCHEMES
+from jumar.spec.urls import SCHEMES, half_address
 from jumar.store import hub
 from jumar.store.base import Store
 from jumar.store.credentials import StoreConfig
@@ -82,6 +82,9 @@ def parse_url(text: str) -> Url:
     """The URL that `text` means; paths are relative to the current folder."""
     if "\0" in text or not text:
         raise BadInput(f"{text!r} is not a URL or a path", hint="write obs://BUCKET/KEY or a path")
+    half = half_address(text)
+    if half is not None:
+        raise BadInput(f"{text!r} is half an address", hint=f"write {half}://, or ./ before a path")
     match = _SCHEME.match(text)
     if match is None:
         return _file_url(text)

@@ -18,7 +18,7 @@ from jumar.engine.shared.files import code_kind, input_paths, local_path, output
 from jumar.errors import SubmitRefused
 from jumar.launch.processes.spawn import find
 from jumar.launch.ranks.environment import inherited, job_tools_path, simulation_path
-from jumar.launch.ranks.frameworks import VISIBLE
+from jumar.launch.ranks.frameworks import SIM_DEVICES, VISIBLE
 from jumar.launch.ranks.plan import REQUIREMENTS, arguments, boot_file
 from jumar.spec.devices import Card, DeviceKind
 from jumar.spec.job import JobSpec
@@ -106,6 +106,7 @@ def make_plan(
         _check_size(spec, cards)
     files = _Files(spec, archive, can_look=can_look)
     _check_data(spec, files)
+    _check_requirements(spec, files)
     if can_look:
         _check_command(spec, files)
     count = spec.device.count if spec.ranks == "device" else 1
@@ -120,7 +121,7 @@ def make_plan(
 
 def _details(spec: JobSpec, directory: Path, count: int) -> dict[str, Any]:
     data = {**input_paths(spec, directory), **output_paths(spec, directory)}
-    variable = VISIBLE.get(spec.device.kind.value)
+    variable = {**VISIBLE, DeviceKind.SIM: SIM_DEVICES}.get(spec.device.kind)
     return {
         "argv": arguments(spec.command, data, inherited(), is_contained=spec.image is not None),
         "workdir": spec.workdir or str(directory / "code"),
@@ -206,7 +207,7 @@ class _Files:
         """Whether a relative path is there."""
         if self._workdir is not None:
             return os.path.exists(os.path.join(self._workdir, relative))
-        return relative in self._names
+        return os.path.normpath(relative) in self._names
 
 
 def _archived(archive: Path | None) -> Container[str]:
@@ -229,6 +230,15 @@ def _check_data(spec: JobSpec, files: _Files) -> None:
     for name, url in spec.outputs.items():
         if not is_remote(url) and ".." in local_path(url).split("/"):
             raise SubmitRefused(f"the output {name} must be inside the job's folder: {url}")
+
+
+def _check_requirements(spec: JobSpec, files: _Files) -> None:
+    wanted = spec.requirements
+    if wanted is not None and files.are_known and not files.has(wanted):
+        raise SubmitRefused(
+            f"the requirements file {wanted} is not in the code",
+            hint="give its path inside the folder of the code",
+        )
 
 
 def _check_command(spec: JobSpec, files: _Files) -> None:
@@ -287,7 +297,7 @@ def _meant(name: str, environment: dict[str, str], files: _Files) -> str:
     near = get_close_matches(name, _programs(environment), n=1, cutoff=0.75)
     if near:
         return f"did you mean: {near[0]}"
-    return "give its full path, or set PATH in environment"
+    return "give its full path, or another PATH: --env PATH=… (environment in a job file)"
 
 
 def _programs(environment: dict[str, str]) -> set[str]:
@@ -314,4 +324,7 @@ def _check_script(words: Sequence[str], files: _Files) -> None:
 
 def _check(present: Callable[[str], bool], name: str, complaint: str) -> None:
     if not present(name):
-        raise SubmitRefused(complaint, hint="give the folder of the code with code or workdir")
+        raise SubmitRefused(
+            complaint,
+            hint="name the folder of the code: --code or --workdir (code or workdir in a job file)",
+        )

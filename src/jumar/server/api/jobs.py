@@ -140,15 +140,16 @@ async def stop(
     "/jobs/{job}/rerun", status_code=201, response_model=JobRecord, summary="Run a job again"
 )
 async def rerun(
-    opened: OpenedJob, site: SiteOf, user: Member, idempotency_key: SubmitKey = None
+    job: str, opened: OpenedJob, site: SiteOf, user: Member, idempotency_key: SubmitKey = None
 ) -> Response:
-    """Submit the same job once more, as a new job.
+    """Submit the same job once more, as a new job; the id or the name of an array: all its jobs, as a new array.
 
     With an `Idempotency-Key`, sending the same request again gives the same new job."""
     again = site.service.rerun
     ranked = user.role == "admin"
+    whole = is_whole_array(job, opened)
     record = await run_in_threadpool(
-        again, opened.id, user=user.name, key=idempotency_key, ranked=ranked
+        again, opened.id, user=user.name, key=idempotency_key, ranked=ranked, whole=whole
     )
     return answer(record, 201)
 

@@ -4,6 +4,9 @@
 const words = JSON.parse(document.getElementById("words").textContent);
 document.documentElement.classList.remove("no-script");
 
+// On a phone the list of pages is wider than the screen.
+document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
 // --- times, said as web/times.py says them

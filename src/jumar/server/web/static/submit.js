@@ -13,12 +13,18 @@
   function markFaults() {
     const faults = new Map([...document.querySelectorAll("#preview [data-of]")].map((item) => [item.dataset.of, item.dataset.text]));
     for (const field of form.querySelectorAll("[data-field]")) {
-      const words = touched.has(field.dataset.field) ? faults.get(field.dataset.field) : undefined;
+      // What the server said of a form that was sent stays until the field is changed.
+      if (!touched.has(field.dataset.field)) continue;
+      const words = faults.get(field.dataset.field);
       field.querySelector("[data-fault]").textContent = words ?? "";
       field.querySelector("input, select, textarea")?.setAttribute("aria-invalid", String(words !== undefined));
       if (words) field.closest("details").open = true;
     }
   }
+  const refused = [...form.querySelectorAll("[data-fault]")].filter((told) => told.textContent.trim());
+  const wrong = refused.map((told) => told.closest("[data-field]").querySelector("input, select, textarea"));
+  for (const input of wrong) input?.setAttribute("aria-invalid", "true");
+  wrong[0]?.focus();
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target.id === "preview") markFaults();
   });
