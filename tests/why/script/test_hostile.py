@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from tests.why.script.code import LOG, judged, ran, write
 
+from jumar.spec.text import flaw_of
 from jumar.why import apart
 from jumar.why.apart import JobCode, judge_apart
 from jumar.why.gather import from_path
 from jumar.why.script import checks
 from jumar.why.script.bounds import TakesTooLong, bounded
 from jumar.why.script.code import Folders, ends_alike, text_of
-from jumar.why.script.reading import Fault, Finding, Script
+from jumar.why.script.reading import Fault, Finding, Place, Script
 
 _LOOP = "def run(items):\n    for one in items:\n        loss = one\n    return loss\nrun([])\n"
 _FOUND = "only inside a loop"
@@ -86,6 +87,26 @@ def test_a_check_that_fails_loses_nothing_that_the_log_tells(
 ) -> None:
     monkeypatch.setattr(checks, "CHECKS", ((frozenset(("name-missing",)), look),))
     assert ran(tmp_path, _LOOP).cause == "name-missing"
+
+
+def test_what_a_string_of_the_code_holds_is_shown_as_one_line_that_can_be_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "a\nremedy: b\ud800\0" + "c" * 1000
+
+    def look(fault: Fault, script: Script) -> Finding | None:
+        place = Place(said, 1, said)
+        return Finding(
+            "unbound-later", dict.fromkeys(("name", "function", "where"), said), (place,)
+        )
+
+    monkeypatch.setattr(checks, "CHECKS", ((frozenset(("name-missing",)), look),))
+    verdict = ran(tmp_path, _LOOP)
+    shown = (*verdict.what.values(), *verdict.remedy.values())
+    for text in (*shown, verdict.evidence[1].file, verdict.evidence[1].text):
+        assert "\n" not in text
+        assert flaw_of(text) is None
+        assert len(text) < 2500
 
 
 def test_time_that_was_not_used_up_ends_nothing() -> None:

@@ -1,7 +1,9 @@
 """What the script shows, as a part of the answer."""
 
+import re
 from dataclasses import dataclass, field, replace
 
+from jumar.spec.text import storable
 from jumar.spec.verdicts import Evidence
 from jumar.why.details import FIRST, WHAT, Detail
 from jumar.why.event import Event
@@ -13,6 +15,7 @@ from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.symbols import cut
 
 _SHOWN = 300
+_LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,16 @@ def _found(fault: Fault, script: Script) -> Finding | None:
         return None
     if found is None:
         return None
-    # A line of code may be a whole file.
-    return replace(found, values={name: cut(one, _SHOWN) for name, one in found.values.items()})
+    return replace(found, values={name: _shown(one) for name, one in found.values.items()})
+
+
+def _shown(text: str) -> str:
+    """One line that can be sent: a line of code may be a whole file, and its strings hold what they like."""
+    return cut(storable(_LINE_ENDS.sub(" ", text)), _SHOWN)
 
 
 def _evidence(found: Finding, cause: Cause) -> tuple[Evidence, ...]:
     return tuple(
-        Evidence(file=one.file, line=one.line, text=one.text[:_SHOWN], cause=cause.name)
+        Evidence(file=_shown(one.file), line=one.line, text=_shown(one.text), cause=cause.name)
         for one in found.places
     )
