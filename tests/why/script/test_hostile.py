@@ -163,3 +163,11 @@ def test_what_leads_to_a_device_is_not_opened(
     with monkeypatch.context() as now:
         now.setattr(os, "open", opened)
         assert text_of(Folders([str(tmp_path)], is_sure=True), str(tmp_path / "train.py")) is None
+
+
+def test_half_a_character_in_a_record_of_a_log_can_be_sent(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text('{"message": "ValueError: bad \\ud800 thing", "level": "error"}\n')
+    verdict = judge_apart([from_path(str(log))])
+    assert [flaw_of(one.text) for one in verdict.evidence] == [None]
+    assert not any(map(flaw_of, verdict.what.values()))
