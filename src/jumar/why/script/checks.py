@@ -44,15 +44,14 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (shadowed.CAUSES, shadowed.look),
     (made.CAUSES, made.look),
     (classes.CAUSES, classes.look),
+    (lookups.CAUSES, lookups.look),
     (handling.CAUSES, handling.look),
     (names.CAUSES, names.look),
-    (keys.CAUSES, keys.look),
     (shapes.CAUSES, shapes.look),
     (grads.CAUSES, grads.look),
     (loops.CAUSES, loops.look),
     (diverging.CAUSES, diverging.look),
     (kept.CAUSES, kept.look),
-    (files.CAUSES, files.look),
     (ranks.CAUSES, ranks.look),
     (wrapped.CAUSES, wrapped.look),
     (options.CAUSES, options.look),
@@ -66,7 +65,8 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (paths.CAUSES, paths.look),
     (shells.CAUSES, shells.look),
     (endless.CAUSES, endless.look),
-    (lookups.CAUSES, lookups.look),
+    (keys.CAUSES, keys.look),
+    (files.CAUSES, files.look),
 )
 """The first that finds something counts."""
 

@@ -1,16 +1,23 @@
 """What the script shows, as a part of the answer."""
 
-from dataclasses import dataclass, field
+import logging
+import re
+from dataclasses import dataclass, field, replace
 
+from jumar.spec.text import storable
 from jumar.spec.verdicts import Evidence
 from jumar.why.details import FIRST, WHAT, Detail
 from jumar.why.event import Event
 from jumar.why.knowledge import Cause, causes
+from jumar.why.script.bounds import bounded
 from jumar.why.script.checks import found_in
 from jumar.why.script.code import Code
 from jumar.why.script.reading import Fault, Finding, Script
+from jumar.why.symbols import cut
 
+_log = logging.getLogger(__name__)
 _SHOWN = 300
+_LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ def show_in_script(event: Event, code: Code | None, log: str) -> Shown:
     fault = Fault(
         event.cause.name, event.particular, error, event.values, log, rank=event.line.rank
     )
-    found = found_in(fault, Script(code, event.stack))
+    found = _found(fault, Script(code, event.stack))
     if found is None:
         return NOTHING_SHOWN
     cause = event.cause if found.cause is None else causes()[found.cause]
@@ -52,15 +59,33 @@ def shown_alone(
 ) -> tuple[Cause, Finding, tuple[Evidence, ...]] | None:
     """What the script shows where no line of a log tells of a fault: `cause` is what the platform saw, or `nothing`; `log` is how
     the logs end."""
-    found = found_in(Fault(cause, None, log.rpartition("\n")[2].strip(), {}, log), Script(code))
+    found = _found(Fault(cause, None, log.rpartition("\n")[2].strip(), {}, log), Script(code))
     if found is None:
         return None
     known = causes()[found.cause or cause]
     return known, found, _evidence(found, known)
 
 
+def _found(fault: Fault, script: Script) -> Finding | None:
+    """What the checks find in the time and the memory that a script may take."""
+    try:
+        with bounded():
+            found = found_in(fault, script)
+    except Exception:  # noqa: BLE001  whatever a script is, what its log tells is not lost
+        _log.info("a script could not be read", exc_info=True)
+        return None
+    if found is None:
+        return None
+    return replace(found, values={name: _shown(one) for name, one in found.values.items()})
+
+
+def _shown(text: str) -> str:
+    """One line that can be sent: a line of code may be a whole file, and its strings hold what they like."""
+    return cut(storable(_LINE_ENDS.sub(" ", text)), _SHOWN)
+
+
 def _evidence(found: Finding, cause: Cause) -> tuple[Evidence, ...]:
     return tuple(
-        Evidence(file=one.file, line=one.line, text=one.text[:_SHOWN], cause=cause.name)
+        Evidence(file=_shown(one.file), line=one.line, text=_shown(one.text), cause=cause.name)
         for one in found.places
     )
