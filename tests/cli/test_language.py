@@ -19,6 +19,7 @@ import jumar.cli
 from jumar.cli import app, jobs, measure, output, show, staging_text
 from jumar.client import Client
 from jumar.client.events import LogChunk
+from jumar.errors import BadInput
 from jumar.host.env.verify import Outcome
 from jumar.host.fit import Fit
 from jumar.spec.job import JobSpec
@@ -193,6 +194,16 @@ def test_what_fits_is_told_in_english_as_it_is_of_one_and_of_all(
     done = replace(whole, state=JobState.SUCCEEDED, spec={"command": "python a.py"})
     assert measure.measure(cast("Client", Measured(done)), "digits", as_json=False) == 0
     assert capsys.readouterr().out == "the training ended within one segment; epochs: 3\n"
+
+
+def test_the_log_of_a_measured_job_can_be_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    pieces: list[str] = []
+    client = cast("Client", Measured())
+    assert measure.measure(client, "digits", as_json=True, write=pieces.append) == 0
+    assert pieces == ["epoch 1/9\nepoch 2/9\nepoch 3/9\n"]
+    assert json.loads(capsys.readouterr().out)["segments"] == 3
+    with pytest.raises(BadInput, match="not an array"):
+        measure.prepared({"time_limit": "1h", "array": "0-3"})
 
 
 def test_a_measured_job_that_failed_is_told_of_as_any_other(

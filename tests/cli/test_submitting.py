@@ -1,6 +1,7 @@
 """Several jobs in one command, arrays, branches, all ranks, names behind TAB, mistyped words."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -148,6 +149,26 @@ def test_places_are_shown_as_they_are_given(jumar: Jumar, tmp_path: Path) -> Non
     assert {f"inputs       data={tmp_path}", "outputs      a=x, b=y"} <= set(shown)
     assert any(line.startswith("note         hang_limit has no effect") for line in shown)
     assert "不起作用" in jumar("show", job, LC_ALL="zh_CN.UTF-8").stdout
+
+
+def test_a_command_about_one_job_says_which_of_an_array_it_takes(jumar: Jumar) -> None:
+    script = "echo accuracy: 0.$JUMAR_ARRAY_INDEX | tee out.txt; false"
+    command = ("--name", "picked", "--", "bash", "-c", script)
+    array = jumar("run", "--array", "1-2", "-F", *command, rc=1).stderr
+    array = array.partition("(")[2].partition(")")[0]
+    for words in (("show", "--json"), ("files",), ("why",), ("get",)):
+        for name in ("picked", array):
+            told = jumar(words[0], name, *words[1:]).stderr.splitlines()[0]
+            assert re.match(f"{name} is an array: this is about {name}-[12] [(]", told), words
+        assert "is an array" not in jumar(words[0], "picked-1", *words[1:]).stderr
+    assert "is an array" in jumar("exec", "picked", "true", rc=2).stderr
+    runs = json.loads(jumar("eval", "picked", "--json").stdout)["runs"]
+    assert len({run["job"] for run in runs}) == 2, "a comparison is of all of it"
+
+
+def test_a_measured_job_is_followed(jumar: Jumar) -> None:
+    words = ("--time-limit", "1m", "--measure", "--follow", "--", "echo", "epoch 2/2")
+    assert jumar("run", *words).stdout.startswith("epoch 2/2\nthe training ended within one")
 
 
 def _named(jumar: Jumar, name: str) -> list[Any]:

@@ -31,6 +31,8 @@ def plan(
         (["true"], {"inputs": {"data": "here/data"}}, "the input data does not exist"),
         (["true"], {"workdir": "/no/such/folder"}, "not a folder on this machine"),
         (["true"], {"requirements": "r.txt"}, "requirements file r.txt is not in the code"),
+        (["true"], {"activate": "no-such-env"}, "nothing named no-such-env can be activated"),
+        (["true"], {"activate": ["module load cann", "/no/env"]}, "nothing named /no/env can be"),
         (["no-such-program"], {}, "no-such-program was not found on this machine"),
         ("no-such-program --lr 1", {}, "no-such-program was not found on this machine"),
         (["true"], {"environment": {"PATH": "/nowhere"}}, "true was not found on this machine"),
@@ -47,6 +49,20 @@ def test_what_can_never_run_is_refused(
         plan(workshop, command, **fields)
     assert words in refusal.value.message
     assert not (workshop.home / "jobs").exists()
+
+
+def test_what_can_be_activated_or_comes_with_the_code_is_taken(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    (tmp_path / "setup.sh").touch()
+    (tmp_path / "own/conda-meta").mkdir(parents=True)
+    sent = pack(tmp_path / "code.tar", {"setup.sh": "", "own/pyvenv.cfg": ""})
+    for line in ("setup.sh", "source ./setup.sh", "own", str(tmp_path / "own"), "module load x"):
+        plan(workshop, ["true"], activate=line, workdir=str(tmp_path))
+    for line in ("setup.sh", "source ./setup.sh", "own"):
+        plan(workshop, ["true"], archive=sent, activate=line, code={"archive": "0" * 64})
+    with pytest.raises(SubmitRefused, match="nothing named other.sh"):
+        plan(workshop, ["true"], archive=sent, activate="other.sh", code={"archive": "0" * 64})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from jumar.cli.arrays import one_of
 from jumar.cli.connect import connected
 from jumar.cli.output import note
 from jumar.errors import BadInput, NotFound
@@ -36,7 +37,7 @@ def open_in_aim(jobs: Sequence[str], path: str) -> NoReturn:
 
 def _fetched(job: str, path: str) -> Path:
     with connected() as client:
-        found = client.get(job).id
+        found = one_of(client, job).id
         into = load().home / "aim" / found
         try:
             client.fetch(found, path, into)

@@ -8,9 +8,11 @@ import click
 
 from jumar.cli import completing
 from jumar.cli.aim_pages import open_in_aim
+from jumar.cli.arrays import jobs_of, one_of
 from jumar.cli.connect import connected
 from jumar.cli.curve import draw
 from jumar.cli.output import local, note, print_json, print_table, readable_line, say
+from jumar.client import Client
 from jumar.errors import BadInput
 from jumar.spec.metrics import EvaluatedRun, Evaluation, JobMetrics
 from jumar.track.evaluation import Range, order_of, range_of, varying
@@ -60,7 +62,8 @@ def command(
 
     Metrics are found in the logs (LossMonitor and ValAccMonitor of MindSpore, transformers, Lightning, Keras
     and others), and in what a script tracks with Aim. Parameters are those of the command line and those
-    that the script gives to Aim. One training is shown with its curves, several as a table.
+    that the script gives to Aim. One training is shown with its curves, several as a table; the id or the
+    name of an array means all its jobs.
 
     A script after -- runs as a job of its own, with the code and the inputs of the training and what it has
     made as --trained_url. Its metrics are shown beside the training's, as eval_....
@@ -85,7 +88,7 @@ def command(
         return
     ranges = [_range(text) for text in wanted]
     with connected() as client:
-        found = client.evaluation(jobs, project=project or "")
+        found = client.evaluation(_each(client, jobs), project=project or "")
         runs = _chosen(found, ranges, by)
         if as_json:
             print_json(Evaluation(runs=tuple(runs), is_complete=found.is_complete))
@@ -93,6 +96,11 @@ def command(
             _print_one(runs[0], client.metrics(runs[0].job))
         else:
             _print_table(runs, by)
+
+
+def _each(client: Client, jobs: Sequence[str]) -> Sequence[str]:
+    """The jobs by id, each once; the name of an array means all of it, which is what a comparison is for."""
+    return list(dict.fromkeys(one.id for job in jobs for one in jobs_of(client, job)))
 
 
 def _run_script(
@@ -103,7 +111,7 @@ def _run_script(
             "a script evaluates one job", hint="such as: jumar eval JOB -- python eval.py"
         )
     with connected() as client:
-        made = client.evaluate(jobs[0], script, path=path, device=device)
+        made = client.evaluate(one_of(client, jobs[0]).id, script, path=path, device=device)
     if as_json:
         print_json(made)
         return

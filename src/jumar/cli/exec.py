@@ -2,6 +2,7 @@
 
 import click
 
+from jumar.cli.arrays import one_of
 from jumar.cli.beside_terminal import run_beside
 from jumar.cli.connect import connected
 from jumar.errors import BadInput
@@ -27,4 +28,4 @@ def command(job: str, words: tuple[str, ...]) -> int:
     if not words:
         raise BadInput("no command given", hint=f"jumar exec {job} -- COMMAND")
     with connected() as client:
-        return run_beside(client, client.get(job).id, words, with_terminal=False)
+        return run_beside(client, one_of(client, job).id, words, with_terminal=False)

@@ -2,6 +2,7 @@
 
 import click
 
+from jumar.cli.arrays import one_of
 from jumar.cli.connect import connected
 from jumar.cli.output import clock, note, print_json, print_table
 from jumar.spec.amounts import bytes_text
@@ -25,7 +26,7 @@ def command(job: str, path: str, as_json: bool) -> None:
       jumar files k7x2m9q4tb ckpt --json
     """
     with connected() as client:
-        found = list(client.files(client.get(job).id, path))
+        found = list(client.files(one_of(client, job).id, path))
     if as_json:
         print_json(found)
         return

@@ -136,18 +136,25 @@ def _follow_to_end(
         with data_told(client, job):
             print_log(client, job.id, write=write)
     except KeyboardInterrupt:
+        leave(client, job.id, stop=stop_on_interrupt)
         if not stop_on_interrupt:
-            note(
-                f"\nstill running; come back with: jumar logs -f {job.id}, "
-                f"stop it with: jumar stop {job.id}"
-            )
             return None
-        note(f"\nstopping {job.id}")
-        client.stop(job.id)
-        client.wait(job.id)
     ended = client.get(job.id)
     summarise(ended)
     return ended
+
+
+def leave(client: Client, job_id: str, *, stop: bool) -> None:
+    """What Ctrl-C means to somebody who follows a job."""
+    if not stop:
+        note(
+            f"\nstill running; come back with: jumar logs -f {job_id}, "
+            f"stop it with: jumar stop {job_id}"
+        )
+        return
+    note(f"\nstopping {job_id}")
+    client.stop(job_id)
+    client.wait(job_id)
 
 
 def summarise(job: JobRecord) -> None:

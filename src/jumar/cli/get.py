@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jumar.cli.arrays import one_of
 from jumar.cli.connect import connected
 from jumar.cli.output import complain, file_count, note, print_json, readable_line
 from jumar.spec.amounts import bytes_text
@@ -45,7 +46,7 @@ def command(job: str, path: str, folder: Path | None, as_json: bool) -> int:
 
     progress = Progress()
     with connected() as client:
-        found = client.get(job).id
+        found = one_of(client, job).id
         into = folder or Path("" if path.strip("/.") else found)
         try:
             with drawn(progress):

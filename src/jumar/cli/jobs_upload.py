@@ -6,6 +6,7 @@ import time
 import click
 
 from jumar.cli import completing
+from jumar.cli.arrays import one_of
 from jumar.cli.connect import connected
 from jumar.cli.output import complain, note, print_json, readable_line
 from jumar.cli.staging_text import away_text, progress_text
@@ -32,7 +33,7 @@ def command(job: str, as_json: bool) -> int:
       jumar jobs upload k7x2m9q4tb
     """
     with connected() as client:
-        before = client.get(job)
+        before = one_of(client, job)
         ended = _sent(client, client.upload_results(before.id), before.staging)
     if as_json:
         print_json(ended)

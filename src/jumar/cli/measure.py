@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jumar.cli.follow import summarise
+from jumar.cli.follow import Write, leave, summarise
 from jumar.cli.output import clock, local, note, print_json, say
 from jumar.client import Client, LogChunk
 from jumar.errors import BadInput, JumarError
@@ -24,12 +24,23 @@ def prepared(values: dict[str, Any]) -> dict[str, Any]:
             "--measure needs a time limit: it measures how much of the training fits into one",
             hint="for example: jumar run --measure --time-limit 1h -- python train.py",
         )
+    if values.get("array") is not None:
+        raise BadInput(
+            "--measure measures one training, not an array", hint="leave out --measure or the array"
+        )
     return {**values, "segments": 1, "measure": True}
 
 
-def measure(client: Client, job_id: str, *, as_json: bool) -> int:
-    """Wait for the segment, then tell; 1 if the job failed or its log counts nothing."""
-    lines, ended_here = _followed(client, job_id)
+def measure(
+    client: Client, job_id: str, *, as_json: bool, write: Write | None = None, stops: bool = False
+) -> int:
+    """Wait for the segment, then tell; 1 if the job failed or its log counts nothing. `write`: where its
+    log is followed; `stops`: Ctrl-C ends the job too."""
+    try:
+        lines, ended_here = _followed(client, job_id, write)
+    except KeyboardInterrupt:
+        leave(client, job_id, stop=stops)
+        return 130
     ended = client.wait(job_id)
     if ended.state not in (JobState.SUCCEEDED, JobState.TIMED_OUT):
         summarise(ended)
@@ -98,13 +109,17 @@ def _tell(pace: Pace, segments: int | None, ends_at: float | None, *, is_cut: bo
     say(local("{label}: {text}", label=ends, text=f"jumar run --segments {segments} …"))
 
 
-def _followed(client: Client, job_id: str) -> tuple[list[tuple[float, str]], float]:
+def _followed(
+    client: Client, job_id: str, write: Write | None
+) -> tuple[list[tuple[float, str]], float]:
     """The lines of the log and when each came, and when it was over, by this machine's clock."""
     lines: list[tuple[float, str]] = []
     rest = ""
     for event in client.follow(job_id):
         if isinstance(event, LogChunk):
             now = time.time()
+            if write is not None:
+                write(event.text)
             # A progress bar begins anew with a carriage return.
             *whole, rest = (rest + event.text).replace("\r", "\n").split("\n")
             lines.extend((now, line) for line in whole)

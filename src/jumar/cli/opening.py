@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from jumar.cli.arrays import one_of
 from jumar.cli.connect import connected
 from jumar.cli.output import note, print_json
 from jumar.client import Client
@@ -48,10 +49,10 @@ def command(job: str | None, name: str | None, close: bool, as_json: bool) -> No
         if job is None or name is None:
             url = client.login_url()
         elif close:
-            client.close_endpoint(client.get(job).id, name)
+            client.close_endpoint(one_of(client, job).id, name)
             return
         else:
-            found = client.get(job).id
+            found = one_of(client, job).id
             is_page = name == _TERMINAL
             url = _terminal(client, found) if is_page else client.open_endpoint(found, name)
     if as_json:

@@ -13,7 +13,7 @@ import click
 from jumar.cli import completing
 from jumar.cli import measure as measuring
 from jumar.cli.connect import Connected, connect
-from jumar.cli.follow import follow_array, follow_to_exit_code, tell_queued
+from jumar.cli.follow import follow_array, follow_to_exit_code, log_to, tell_queued
 from jumar.cli.job_values import is_given, spec_values, with_local_defaults
 from jumar.cli.output import local, note, print_json, say, translated
 from jumar.client import Client
@@ -182,7 +182,12 @@ def command(
             job = client.submit(values, engine=server.runs_on)
         _tell_notes(job.notes)
         if measure:
-            return measuring.measure(client, job.id, as_json=as_json)
+            write = log_to(sys.stderr if as_json else sys.stdout) if follow else None
+            if follow:
+                note(f"submitted {job.name} ({job.id})")
+            return measuring.measure(
+                client, job.id, as_json=as_json, write=write, stops=follow and stop_on_interrupt
+            )
         if not follow:
             tell_queued(job, as_json=as_json)
             return 0

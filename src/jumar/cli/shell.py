@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from jumar.cli.arrays import one_of
 from jumar.cli.beside_terminal import run_beside
 from jumar.cli.connect import connect, connected
 from jumar.cli.follow import WaitNews, summarise
@@ -49,7 +50,7 @@ def command(job: str | None, device: str | None, time_limit: str | None, name: s
                 hint="leave them out, or leave out JOB",
             )
         with connected() as client:
-            return run_beside(client, client.get(job).id, None, with_terminal=with_terminal)
+            return run_beside(client, one_of(client, job).id, None, with_terminal=with_terminal)
     if device is None:
         raise BadInput(
             "neither a job nor a device is given",

@@ -5,6 +5,7 @@ import sys
 import click
 
 from jumar.cli import completing
+from jumar.cli.arrays import one_of
 from jumar.cli.connect import connected
 from jumar.cli.keeping import leaves_at
 from jumar.cli.output import (
@@ -54,7 +55,7 @@ def command(job: str, as_json: bool) -> None:
       jumar show ann/digits
     """
     with connected() as client:
-        record = client.get(job)
+        record = one_of(client, job)
         goes_at = leaves_at(client, [record])
     if as_json:
         print_json(record)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from jumar.cli import completing
+from jumar.cli.arrays import one_of
 from jumar.cli.connect import connected
 from jumar.cli.output import labelled, language, local, print_json, readable_line, say
 from jumar.errors import BadInput
@@ -72,7 +73,7 @@ def _of_logs(what: Sequence[str], code: str | None) -> Verdict:
 
 def _of_job(job: str) -> Verdict:
     with connected() as client:
-        return client.why(job)
+        return client.why(one_of(client, job).id)
 
 
 def _print(verdict: Verdict) -> None:

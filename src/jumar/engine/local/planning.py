@@ -109,6 +109,8 @@ def make_plan(
     _check_requirements(spec, files)
     if can_look:
         _check_command(spec, files)
+    if can_look and cards is not None:
+        _check_activations(spec, files)
     count = spec.device.count if spec.ranks == "device" else 1
     inside = "" if spec.image is None else f" in {spec.image}"
     return Plan(
@@ -238,6 +240,24 @@ def _check_requirements(spec: JobSpec, files: _Files) -> None:
         raise SubmitRefused(
             f"the requirements file {wanted} is not in the code",
             hint="give its path inside the folder of the code",
+        )
+
+
+def _check_activations(spec: JobSpec, files: _Files) -> None:
+    """Names are looked up as the attempt will do it; what modules there are, only a shell knows."""
+    if not spec.activate or not files.are_known:
+        return
+    # Late: few jobs activate anything.
+    from jumar.launch.prepare.activate import unknown
+
+    environment = {**inherited(), **spec.environment}
+    folder = files.path("") or os.devnull
+    name = unknown(tuple(spec.activations), environment, folder, files.has)
+    if name is not None:
+        raise SubmitRefused(
+            f"nothing named {name} can be activated: no conda environment, no virtual environment and "
+            "no script has that name",
+            hint="see which there are: conda env list; or give the path of an environment or a script",
         )
 
 

@@ -8,13 +8,14 @@ activating it means, and those are the same for conda, mamba and environments th
 import json
 import os
 import shlex
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from jumar.launch.prepare.steps import Step, Steps
 from jumar.launch.processes import spawn
 from jumar.launch.verdict import SetupFailed
 
 _LIMIT_S = 300.0
+_UNKNOWN = "activate-unknown"
 _MODULE_WORDS = ("module", "ml")
 # Where the `module` of a login shell comes from: Environment Modules and Lmod.
 _MODULE_INIT = (
@@ -72,6 +73,23 @@ def variables_after(
     return {**made, **kept}
 
 
+def unknown(
+    lines: Tuple[str, ...],
+    environment: Mapping[str, str],
+    folder: str,
+    is_there: Callable[[str], bool],
+) -> Optional[str]:
+    """The first of the names that means nothing here; `is_there`: whether the code will bring such a path."""
+    for line in lines:
+        try:
+            _code(line, environment, folder, environment.get("HOME", "/"))
+        except SetupFailed as error:
+            name = str(error.values.get("name", ""))
+            if error.cause == _UNKNOWN and not is_there(name):
+                return name
+    return None
+
+
 def _code(line: str, environment: Mapping[str, str], folder: str, home: str) -> List[str]:
     """The shell code for one line; a failure ends the script with its code."""
     words = line.split()
@@ -95,7 +113,7 @@ def _code(line: str, environment: Mapping[str, str], folder: str, home: str) -> 
         f"nothing named {name} can be activated: no conda environment, no virtual environment and no"
         " script has that name"
     )
-    raise SetupFailed("activate-unknown", reason, values={"name": name})
+    raise SetupFailed(_UNKNOWN, reason, values={"name": name})
 
 
 def _module(line: str) -> List[str]:

@@ -101,7 +101,10 @@ def evaluation_of(site: Site, job_id: str, wanted: NewEvaluation) -> JobSpec:
 def chosen(site: Site, user: UserRecord, jobs: Sequence[str], project: str) -> list[JobRecord]:
     """The jobs that somebody wants to see, as far as they may. Waits for the database."""
     if len(jobs) > MOST_JOBS:
-        raise BadInput(f"at most {MOST_JOBS} jobs can be compared, not {len(jobs)}")
+        raise BadInput(
+            f"at most {MOST_JOBS} jobs can be compared, not {len(jobs)}",
+            hint="name some of them; those of an array are NAME-INDEX",
+        )
     ids = dict.fromkeys(_found(site, one, user) for one in jobs)
     records = [site.service.get(one) for one in ids]
     others = _of_project(site, user, project) if project else []
