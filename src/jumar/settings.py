@@ -153,14 +153,21 @@ class Settings:
         return self.database_url or f"sqlite:///{self.home / 'jumar.db'}"
 
 
+def home_of(environ: Mapping[str, str] | None = None) -> Path:
+    """The platform's home, for what needs no setting: a mistake in one must not be in its way."""
+    env = os.environ if environ is None else environ
+    return Path(env.get("JUMAR_HOME") or Path.home() / ".jumar").expanduser().absolute()
+
+
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of this process."""
     env = os.environ if environ is None else environ
-    home = Path(env.get("JUMAR_HOME") or Path.home() / ".jumar").expanduser().absolute()
+    home = home_of(env)
     values: dict[str, Any] = {"home": home}
     if env.get("JUMAR_HOME"):
         values["site_socket"] = ""
-    from_file = _read_config(home / "config.toml")
+    config = home / "config.toml"
+    from_file, text = _read_config(config)
     for one in fields(Settings):
         if one.name == "home":
             continue
@@ -168,16 +175,24 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         if env.get(variable):
             values[one.name] = _convert(env[variable], one, variable)
         elif one.name in from_file:
-            place = f"{home / 'config.toml'}: {one.name}"
+            place = f"{_line_of(one.name, text, config)}: {one.name}"
             values[one.name] = _convert(from_file.pop(one.name), one, place)
     return Settings(**values)
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _line_of(name: str, text: str, path: Path) -> str:
+    """Where a file sets something, as `config.toml:3`."""
+    setting = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[].=]""")
+    lines = enumerate(text.splitlines(), 1)
+    return next((f"{path}:{number}" for number, line in lines if setting.match(line)), str(path))
+
+
+def _read_config(path: Path) -> tuple[dict[str, Any], str]:
+    """What the file sets, and its text."""
     try:
         text = path.read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return {}, ""
     except (OSError, UnicodeDecodeError) as error:
         raise HomeUnusable(f"cannot read {path}: {error}") from error
     try:
@@ -187,10 +202,15 @@ def _read_config(path: Path) -> dict[str, Any]:
     known = {field.name for field in fields(Settings)} - {"home"}
     for name in values:
         if name not in known:
+            # Late: only for a name that does not exist.
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=1)
             raise BadInput(
-                f"{path}: unknown setting {name!r}", hint=f"known: {', '.join(sorted(known))}"
+                f"{_line_of(name, text, path)}: unknown setting {name!r}",
+                hint=f"did you mean: {near[0]}" if near else f"known: {', '.join(sorted(known))}",
             )
-    return values
+    return values, text
 
 
 def _convert(value: object, field: "Field[Any]", place: str) -> object:

@@ -12,7 +12,7 @@ from jumar.cli.arrays import one_of
 from jumar.cli.connect import connected
 from jumar.cli.output import note
 from jumar.errors import BadInput, NotFound
-from jumar.settings import load
+from jumar.settings import home_of
 
 _USUAL = "code/aim"
 
@@ -38,7 +38,7 @@ def open_in_aim(jobs: Sequence[str], path: str) -> NoReturn:
 def _fetched(job: str, path: str) -> Path:
     with connected() as client:
         found = one_of(client, job).id
-        into = load().home / "aim" / found
+        into = home_of() / "aim" / found
         try:
             client.fetch(found, path, into)
         except NotFound:

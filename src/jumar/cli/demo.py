@@ -20,7 +20,7 @@ from jumar.cli.output import language, local, note, padded, print_json, span, st
 from jumar.cli.run import with_code_sent
 from jumar.client import Client, LogChunk, Reconnecting
 from jumar.errors import BadInput
-from jumar.settings import load
+from jumar.settings import home_of
 from jumar.spec.records import JobRecord
 from jumar.spec.states import JobState
 from jumar.track.training import Training
@@ -110,7 +110,7 @@ def _port(folder: Path) -> Ported:
     from jumar.port.options import Options
     from jumar.port.run import Target, port_repository
 
-    place = load().home / "demo"
+    place = home_of() / "demo"
     # Only what an earlier demo has left here.
     shutil.rmtree(place, ignore_errors=True)
     ported = Ported(place / "digits", place / "report")

@@ -4,7 +4,17 @@ import sys
 
 import click
 
-from jumar.cli.output import labelled, local, padded_left, print_json, say, translated, wants_colour
+from jumar.cli.output import (
+    complain,
+    labelled,
+    local,
+    padded_left,
+    print_json,
+    say,
+    translated,
+    wants_colour,
+)
+from jumar.errors import JumarError
 
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
 _UNSEEN = ("?", "bright_black")
@@ -27,10 +37,11 @@ def command(python: str | None, only: tuple[str, ...], as_json: bool) -> int:
     from jumar.host.doctor import choose, examine
     from jumar.host.interpreter import resolve_python
     from jumar.host.patient import Patient
-    from jumar.settings import load
+    from jumar.settings import home_of
 
     checks = choose(only)
-    patient = Patient.this(load().home, python)
+    is_set = _settings_are_right()
+    patient = Patient.this(home_of(), python)
     if python is not None:
         resolve_python(python, patient.environ)
     report = examine(patient, checks)
@@ -53,7 +64,19 @@ def command(python: str | None, only: tuple[str, ...], as_json: bool) -> int:
         ]
         parts = [local("{number} {verdict}", number=n, verdict=local(_WORDS[v])) for v, n in counts]
         say(local(", ").join(parts))
-    return 0 if report.is_well else 1
+    return 0 if report.is_well and is_set else 1
+
+
+def _settings_are_right() -> bool:
+    """Whether a server would start with them; told as the server would."""
+    from jumar.settings import load
+
+    try:
+        load()
+    except JumarError as error:
+        complain(error.message, hint=error.hint)
+        return False
+    return True
 
 
 def _paint(text: str, colour: str) -> str:

@@ -3,7 +3,7 @@
 import click
 
 from jumar.cli.output import note, print_json
-from jumar.settings import load
+from jumar.settings import Settings, home_of
 
 
 @click.command()
@@ -19,7 +19,8 @@ def command(as_json: bool) -> None:
     """
     from jumar.server.process.manage import stop
 
-    settings = load()
+    # Whatever is wrong with its settings, a server can be stopped.
+    settings = Settings(home=home_of())
     stopped = stop(settings)
     if as_json:
         print_json({"home": str(settings.home), "stopped": stopped})

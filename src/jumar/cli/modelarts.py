@@ -8,7 +8,7 @@ import click
 
 from jumar.cli.output import note, print_json, print_table
 from jumar.errors import BadInput
-from jumar.settings import load
+from jumar.settings import home_of
 from jumar.wholefile import write_whole
 
 
@@ -36,7 +36,7 @@ def jobs(limit: int, as_json: bool) -> None:
     from jumar.modelarts.service import Service, dig
 
     asked = {"offset": 0, "limit": limit, "sort_by": "create_time", "order": "desc"}
-    found = Service(load_account(load().home), patience_s=30).read(
+    found = Service(load_account(home_of()), patience_s=30).read(
         "POST", "/training-job-searches", asked
     )
     items: list[Any] = dig(found, "items") or []
@@ -73,7 +73,7 @@ def flavors(as_json: bool) -> None:
     from jumar.modelarts.account import load_account
     from jumar.modelarts.service import Service, dig
 
-    service = Service(load_account(load().home), patience_s=30)
+    service = Service(load_account(home_of()), patience_s=30)
     found: list[Any] = dig(service.read("GET", "/training-job-flavors"), "flavors") or []
     rows = [
         {"flavor": dig(one, "flavor_id"), "type": dig(one, "flavor_type"), **_cards(one)}

@@ -7,7 +7,7 @@ import click
 from jumar.cli.output import file_count, note, print_json
 from jumar.cli.s3_keys import TOOLS, modelarts_variables, shown_for
 from jumar.cli.transfers import drawn, my_stores
-from jumar.settings import load
+from jumar.settings import home_of
 from jumar.spec.amounts import bytes_text
 from jumar.wholefile import write_whole
 
@@ -116,7 +116,7 @@ def _kept(certificate: str | None) -> Path | None:
     """Where the door's certificate is for S3 clients to read, if they have to be told of it."""
     if certificate is None:
         return None
-    path = load().home / "s3-certificate.pem"
+    path = home_of() / "s3-certificate.pem"
     write_whole(path, certificate)
     return path
 
@@ -140,7 +140,7 @@ def migrate(form: str, port: int | None, as_json: bool) -> None:
     from jumar.store.migrate import migrate_to_door, migrate_to_folder
     from jumar.store.transfer.records import Progress
 
-    home = load().home
+    home = home_of()
     prepare_home(home)
     move = migrate_to_door if form == "s3" else migrate_to_folder
     progress = Progress()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from jumar.cli.output import local
-from jumar.settings import load
+from jumar.settings import home_of, load
 
 if TYPE_CHECKING:
     from jumar.store.credentials import Credential, StoreConfig
@@ -25,7 +25,7 @@ def my_stores() -> "StoreConfig":
     """From one's own home; on a site, what would be the built-in store is the site's, as for jobs."""
     from jumar.store.credentials import STORE_FILE_VARIABLE, load_config
 
-    found = replace(load_config(load().home), hub=cache(_hub))
+    found = replace(load_config(home_of()), hub=cache(_hub))
     if os.environ.get(STORE_FILE_VARIABLE):
         return found
     return replace(found, from_site=cache(_site_credential))
