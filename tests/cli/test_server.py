@@ -48,7 +48,11 @@ def test_up_twice_is_the_same_server(fresh_jumar: Jumar, fresh_home: Path) -> No
         assert page.status == 200
     port = urlsplit(str(first["url"])).port
     same = fresh_jumar("up", "--detach", "--port", str(port), "--host", "127.0.0.1")
-    assert "\n--host: without effect" in f"\n{same.stderr}"
+    assert same.stderr.startswith("the server is already running: ")
+    other = ("--port", "7419", "--host", "0.0.0.0", "--public-url", "https://a.example.org")
+    refused = fresh_jumar("up", "--detach", *other, rc=2)
+    named = "--port 7419, --host 0.0.0.0, --public-url https://a.example.org"
+    assert f"already running without {named}\n" in refused.stderr
     refused = fresh_jumar("up", "--detach", "--keep", "30d", "--ssh", "7422", "--tls", rc=2)
     assert "already running without --ssh 7422, --tls, --keep 30d\n" in refused.stderr
     assert "jumar down, then: jumar up --detach --ssh 7422 --tls --keep 30d" in refused.stderr

@@ -16,12 +16,17 @@ from jumar.cli.seconds import whole_seconds
 from jumar.client import Client
 from jumar.client.config import EMBEDDED_FILE, has_site, read_address
 from jumar.errors import BadInput, Conflict, HomeUnusable
+from jumar.server.home import STARTED_WITH, started_with
 from jumar.settings import Settings, load
 from jumar.spec.records import ServerInfo
 
 _ANSWER_LIMIT_S = 120.0
-# What a running server tells of itself.
 _FLAGS = {
+    "port": "--port",
+    "host": "--host",
+    "public_url": "--public-url",
+    "endpoints_url": "--endpoints-url",
+    "s3_host": "--s3-host",
     "s3_port": "--s3",
     "ssh_port": "--ssh",
     "tls_cert": "--tls-cert",
@@ -138,26 +143,27 @@ def _days(text: str) -> int:
 
 def _refuse_other(settings: Settings, info: ServerInfo, asked: Mapping[str, Any]) -> None:
     """Options act at a start: one that a running server does not have is refused, not forgotten."""
+    own = read_address(settings.home / EMBEDDED_FILE)
     has: dict[str, object] = {
+        **started_with(settings.home),
+        "port": urlsplit(own.url if own else info.url).port,
         "s3_port": info.s3_port,
         "ssh_port": info.ssh_port,
         "keep_days": info.keeping.days if info.keeping else 0,
     }
     if info.fingerprint is not None:
         has |= {name: asked.get(name) for name in ("tls_cert", "tls_key")}
-    told = {name: value for name, value in asked.items() if name in _FLAGS}
-    other = [name for name, value in told.items() if has.get(name) != value]
+    # An earlier jumar did not write down what it was started with.
+    unseen = [name for name in asked if name in STARTED_WITH and name not in has]
+    other = [name for name in asked if name not in unseen and has.get(name) != asked[name]]
     if other:
-        flags = {name: _flag(name, value) for name, value in told.items()}
+        flags = {name: _flag(name, value) for name, value in asked.items()}
         raise Conflict(
             f"the server is already running without {', '.join(flags[name] for name in other)}",
             hint=f"jumar down, then: jumar up --detach {' '.join(flags.values())}",
         )
-    own = read_address(settings.home / EMBEDDED_FILE)
-    port = urlsplit(own.url if own else info.url).port
-    unseen = [name for name, value in asked.items() if name not in _FLAGS and value != port]
     if unseen:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in unseen)
+        names = ", ".join(_FLAGS[name] for name in unseen)
         note(f"{names}: without effect while the server runs; jumar down, then start it again")
 
 

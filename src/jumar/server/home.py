@@ -123,6 +123,16 @@ class ServerProcess:
         return True
 
 
+STARTED_WITH = ("host", "s3_host", "public_url", "endpoints_url")
+"""Settings of a running server that it tells nobody but its home."""
+
+
+def started_with(home: Path) -> dict[str, object]:
+    """Those of the running server, as far as they were written down."""
+    told = read_json(home / "server.json").get("settings")
+    return cast("dict[str, object]", told) if isinstance(told, dict) else {}
+
+
 def server_process(home: Path) -> ServerProcess | None:
     """The server of this home if it runs; files that a killed one left behind count for nothing."""
     values = read_json(home / "server.json")

@@ -35,6 +35,7 @@ from jumar.server.app import create_app
 from jumar.server.edge.auth import check_still_allowed
 from jumar.server.edge.site import Site
 from jumar.server.home import (
+    STARTED_WITH,
     locked,
     my_identity,
     prepare_home,
@@ -93,7 +94,7 @@ def serve_until_told(settings: Settings, on_ready: Ready = lambda info: None) ->
                 opened.enter_context(ssh.socket)
             site = opened.enter_context(_site(settings, listener, shared, ssh))
             server = SiteServer(site, listener, ssh=ssh)
-            _run(server, site.info, people, settings.home, on_ready)
+            _run(server, site.info, people, settings, on_ready)
 
 
 @contextlib.contextmanager
@@ -207,11 +208,14 @@ def _run(
     server: "SiteServer",
     info: ServerInfo,
     people: list[socket.socket],
-    home: Path,
+    settings: Settings,
     on_ready: Ready,
 ) -> None:
+    home = settings.home
+
     def ready() -> None:
-        told = {"url": info.url, "version": VERSION, "engine": info.engine}
+        told: dict[str, object] = {"url": info.url, "version": VERSION, "engine": info.engine}
+        told["settings"] = {name: getattr(settings, name) for name in STARTED_WITH}
         write_json(home / "server.json", {**told, **my_identity()})
         log.info("serving %s at %s", home, info.url)
         on_ready(info)
