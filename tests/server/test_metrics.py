@@ -120,6 +120,26 @@ def test_runs_are_evaluated_in_ranges_and_shown_safely(running: Running) -> None
     assert running.api("GET", "/evaluation?" + "job=x&" * 20).status == 422
 
 
+@pytest.mark.parametrize(
+    ("folders", "shown"), [(("exp",), [""]), (("exp", "other"), ["", "runs/exp", "runs/other"])]
+)
+def test_a_training_in_its_log_and_in_tensorboard_is_one_run(
+    running: Running, folders: tuple[str, ...], shown: list[str]
+) -> None:
+    """Two of them may be other trainings than the one of the log."""
+    job = running.running_job(name="both")
+    running.log_path(job.id).write_text("step 1 loss 0.5 acc 0.1\nstep 9 loss 0.4 acc 0.2\n")
+    told = [event(1.0 + at, at, simple("train/loss", 1 - at / 10)) for at in range(6)]
+    records = (version(), *(record(one) for one in told))
+    for name in folders:
+        folder = job_folder(running, job.id) / "out/runs" / name
+        written(folder / "events.out.tfevents.1.host", *records)
+    runs = running.api("GET", f"/evaluation?job={job.id}").json["runs"]
+    assert [one["run"] for one in runs] == shown
+    counts = {one["name"]: one["count"] for one in runs[0]["metrics"]}
+    assert counts == ({"loss": 2, "acc": 2} if shown[1:] else {"acc": 2, "train/loss": 6})
+
+
 def job_folder(running: Running, job: str) -> Path:
     return running.log_path(job).parents[2]
 

@@ -1,12 +1,13 @@
 """Curves of a job's metrics: made of what was read, joined, and as few points of them as are asked for."""
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from jumar.spec.metrics import Curve, JobMetrics
+from jumar.spec.metrics import Curve, JobMetrics, OwnRun
 from jumar.track.series import Series, thinned
 
 Value = TypeVar("Value")
@@ -53,6 +54,31 @@ def joined(first: Curve, then: Curve) -> Curve:
         count=first.count + then.count,
         not_finite_from=begins[0] if begins else None,
     )
+
+
+def merged(
+    curves: tuple[Curve, ...], runs: tuple[OwnRun, ...]
+) -> tuple[tuple[Curve, ...], tuple[OwnRun, ...]]:
+    """The only run that a script tracks is the training that the log tells of, where both have a metric in
+    common: of that the curve with more values stays, and all are of one run."""
+    if len(runs) != 1:
+        return curves, runs
+    most: tuple[dict[frozenset[str], int], ...] = ({}, {})
+    for curve in curves:
+        of_source = most[bool(curve.run)]
+        of_source[_meant(curve.name)] = max(of_source.get(_meant(curve.name), 0), curve.count)
+    told, tracked = most
+    is_tracked = {meant: tracked[meant] >= told[meant] for meant in told.keys() & tracked}
+    if not is_tracked:
+        return curves, runs
+    left = [one for one in curves if is_tracked.get(_meant(one.name)) in (None, bool(one.run))]
+    return tuple(replace(one, run="") for one in left), tuple(replace(o, run="") for o in runs)
+
+
+def _meant(name: str) -> frozenset[str]:
+    """`loss`, `train/loss` and `Loss/train` are one metric, `val_loss` is another."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    return frozenset(words) - {"", "train", "training"}
 
 
 def _thin(curve: Curve, points: int) -> Curve:

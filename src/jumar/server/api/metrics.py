@@ -21,7 +21,7 @@ from jumar.jobs.rows import JobRow
 from jumar.latest import Latest
 from jumar.launch.ranks.environment import is_secret
 from jumar.server.api.alerts import kept_alerts, not_finite
-from jumar.server.api.curves import curve_of, joined, shown
+from jumar.server.api.curves import curve_of, joined, merged, shown
 from jumar.server.api.jobs import MOST_NUMBER, Seen
 from jumar.server.api.metric_files import Source, sources
 from jumar.server.edge.auth import SeenJob
@@ -306,11 +306,12 @@ def _metrics(told: Told) -> JobMetrics:
                 curves[key] = made
             elif one.source.folder:
                 curves[key] = joined(curves[key], made)
+    own = merged(tuple(curves.values()), tuple(runs.values()))
     return JobMetrics(
-        curves=tuple(curves.values()),
+        curves=own[0],
         is_complete=not told.unread,
         revision=revision,
-        runs=tuple(runs.values()),
+        runs=own[1],
         alerts=told.alerts,
     )
 
