@@ -142,3 +142,11 @@ def test_another_machine_has_to_be_told_where_the_code_is(
     said = refused("run", "--", "true")
     assert "http://trainer.invalid:7420 is another machine" in said
     assert "hint: send it with --code ." in said
+
+
+def test_an_address_of_checkpoints_and_a_folder_to_port_are_named_once(refused: Refused) -> None:
+    said = refused("run", "--ckpt", "ftp://a/b", "--", "true")
+    assert "error: --ckpt: 'ftp://a/b' is not a path" in said
+    said = refused("run", "--input", "data=ftp://a/b", "--", "true")
+    assert "data: 'ftp://a/b' is not a path" in said
+    assert "no such folder: nosuch" in refused("port", "nosuch")

@@ -264,3 +264,14 @@ def test_a_missing_public_key_says_how_to_make_one(
     first, second = capsys.readouterr().err.splitlines()
     assert first == f"error: cannot read {key}: No such file or directory"
     assert second.startswith("hint: make one with: ssh-keygen")
+
+
+def test_our_own_cards_are_called_in_chinese_and_an_empty_list_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    named = [output.card_name(*one) for one in (("sim", "simulated"), ("cpu", "cpu slot"))]
+    assert named == ["模拟", "CPU 槽位"]
+    assert output.card_name("npu", "910B4") == "910B4"
+    output.print_records(("ID",), (), lambda one: [str(one)], as_json=False)
+    assert capsys.readouterr() == ("", "没有内容\n")

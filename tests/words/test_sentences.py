@@ -130,3 +130,8 @@ def test_what_can_be_wrong_with_a_port_is_said_in_chinese() -> None:
                 words += [_said(one) for one in (*node.args, *(k.value for k in node.keywords))]
     assert len(words) > 30
     assert [line for line in words if spoken(line, "zh") == line] == []
+
+
+def test_the_state_of_a_job_in_a_sentence_has_its_name() -> None:
+    said = spoken("job k7x2m9q4tb has already ended (timed-out)", "zh")
+    assert said == "任务 k7x2m9q4tb 已经结束（超时）"

@@ -211,6 +211,8 @@ def ls(url: str, recursive: bool, as_json: bool) -> None:
             print_json([{"key": f"{name}/", "size": None, "mtime": None} for name in names])
         for name in names if not as_json else ():
             print(f"{url}{visible(name)}/")
+        if not names and not as_json:
+            note("there are no buckets")
         return
     rows = sorted(_rows(_place(url, config), recursive), key=lambda row: row[0])
     if as_json:

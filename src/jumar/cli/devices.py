@@ -2,7 +2,7 @@
 
 import click
 
-from jumar.cli.output import local, note, print_records
+from jumar.cli.output import card_name, local, note, print_records
 from jumar.spec.devices import Card
 
 HEADER = (
@@ -45,7 +45,7 @@ def command(as_json: bool) -> None:
 def _row(card: Card) -> tuple[str, ...]:
     return (
         f"{card.kind}:{card.id}",
-        local(card.name) if card.kind == "sim" else card.name or "-",
+        card_name(card.kind, card.name or ""),
         card.generation or "-",
         local(card.health or "-"),
         memory_text(card.memory_used_mb, card.memory_total_mb),

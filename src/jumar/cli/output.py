@@ -193,6 +193,8 @@ def print_records(
     """A table with a row for each, or all of them as JSON."""
     if as_json:
         print_json(records)
+    elif not records:
+        note("there are none")
     else:
         print_table(header, [row(record) for record in records])
 
@@ -230,6 +232,11 @@ def visible(name: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in name
     )
+
+
+def card_name(kind: str, name: str) -> str:
+    """What makes a card is its own name; what we make is called so in the language of the terminal."""
+    return local(name) if kind in ("sim", "cpu") else name or "-"
 
 
 def ago(then: float | None, now: float | None = None) -> str:

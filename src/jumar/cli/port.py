@@ -128,6 +128,7 @@ def command(
     # Imported here: `jumar port --help` needs none of it.
     from jumar.port.options import Mode, Options, chip, torch_version
     from jumar.port.run import port_repository
+    from jumar.port.scan import check_root
 
     options = Options(
         mode=Mode.NPU_ONLY if npu_only else Mode.PORTABLE,
@@ -140,6 +141,7 @@ def command(
         modelarts=modelarts,
         xihe=xihe,
     )
+    check_root(source)
     target = _target(out, in_place=in_place, dry=diff or check)
     outcome = port_repository(
         source,

@@ -8,7 +8,16 @@ from urllib.parse import urlsplit
 
 import click
 
-from jumar.cli.output import local, note, print_json, print_table, readable_line, span, wants_colour
+from jumar.cli.output import (
+    card_name,
+    local,
+    note,
+    print_json,
+    print_table,
+    readable_line,
+    span,
+    wants_colour,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -82,8 +91,8 @@ def _uses(*, warn: bool) -> "tuple[Sequence[CardUse] | None, bool]":
 def _row(card: "CardView") -> tuple[str, ...]:
     return (
         f"{card.kind}:{card.id}",
-        card.name or "-",
-        card.health or "-",
+        card_name(card.kind, card.name or ""),
+        local(card.health or "-"),
         _memory(card),
         _bar(card.utilisation_pct),
         card.job_name or local("in use" if card.is_taken else "free"),

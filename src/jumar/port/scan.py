@@ -85,12 +85,17 @@ class Found(NamedTuple):
     problem: str = ""
 
 
-def scan(root: Path, exclude: tuple[str, ...] = ()) -> list[Found]:
-    """All files below a folder, sorted; folders that are links are listed, not entered."""
+def check_root(root: Path) -> None:
+    """BadInput unless it is a folder."""
     if not root.exists():
         raise BadInput(f"no such folder: {root}", hint="pass the folder of your training code")
     if not root.is_dir():
         raise BadInput(f"{root} is not a folder", hint="pass the folder, not a file in it")
+
+
+def scan(root: Path, exclude: tuple[str, ...] = ()) -> list[Found]:
+    """All files below a folder, sorted; folders that are links are listed, not entered."""
+    check_root(root)
     try:
         return sorted(_walk(str(root), "", exclude), key=lambda f: f.path)
     except PermissionError as error:

@@ -51,10 +51,9 @@ _INNER_PATH = r"^(?!/)(?!(.*/)?\.\.(/|$))."
 _PLAIN_ARRAY = r"^\d{1,7}(-\d{1,7}(:\d{1,7})?)?(,\d{1,7}(-\d{1,7}(:\d{1,7})?)?)*(%[1-9]\d{0,3})?$"
 
 
-def _check_url(name: str, url: str, known: tuple[str, ...] = SCHEMES) -> None:
+def _is_address(url: str, known: tuple[str, ...] = SCHEMES) -> bool:
     scheme = url.split("://", 1)[0] if "://" in url else "file"
-    if not url or "\0" in url or scheme not in known:
-        raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
+    return bool(url) and "\0" not in url and scheme in known
 
 
 class JobSpec(Strict):
@@ -219,14 +218,16 @@ class JobSpec(Strict):
         for name, url in value.items():
             if not VARIABLE.fullmatch(name) or len(name) > 64:
                 raise ValueError(f"{name!r} is not a name; use letters, digits and '_'")
-            _check_url(name, url, INPUT_SCHEMES if info.field_name == "inputs" else SCHEMES)
+            known = INPUT_SCHEMES if info.field_name == "inputs" else SCHEMES
+            if not _is_address(url, known):
+                raise ValueError(f"{name}: {url!r} is not a path, file://, obs:// or s3:// address")
         return value
 
     @field_validator("ckpt")
     @classmethod
     def _ckpt_url(cls, value: str | None) -> str | None:
-        if value is not None:
-            _check_url("ckpt", value)
+        if value is not None and not _is_address(value):
+            raise ValueError(f"{value!r} is not a path, file://, obs:// or s3:// address")
         return value
 
     @field_validator("requirements")

@@ -91,6 +91,17 @@ def _placed(bare: str, language: str) -> str | None:
     return None
 
 
+def _values(values: Mapping[str, str], language: str) -> Mapping[str, str]:
+    """As they are, but for the state of a job, which has a name in each language."""
+    state = values.get("state")
+    if state is None:
+        return values
+    # Late: most lines have none, and the catalogue takes a moment.
+    from jumar.words.reasons import catalogue
+
+    return {**values, "state": str(catalogue(language)["state"].get(state, state))}
+
+
 def _known(bare: str, language: str) -> str | None:
     # With a brace it is a line of the table only by its looks: somebody's value is called `{job}`.
     exact = table(language).get(bare) if "{" not in bare else None
@@ -99,5 +110,5 @@ def _known(bare: str, language: str) -> str | None:
     for line in _lines(language):
         found = _expression(line.english).fullmatch(bare) if line.may_be(bare) else None
         if found:
-            return line.words.format(**found.groupdict())
+            return line.words.format(**_values(found.groupdict(), language))
     return None

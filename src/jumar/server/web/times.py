@@ -25,11 +25,11 @@ def span(seconds: float, t: Catalogue) -> str:
     return t("time.join").join(parts) or t("time.s", n=0)
 
 
-def coarse_span(seconds: float, t: Catalogue) -> str:
+def coarse_span(seconds: float, t: Catalogue, *, nearest: bool = False) -> str:
     """`3m`: the largest unit alone."""
     left = max(1, int(seconds))
     unit, unit_s = next((unit, size) for unit, size in _UNITS_S if left >= size)
-    return t(f"time.{unit}", n=left // unit_s)
+    return t(f"time.{unit}", n=(left + unit_s // 2 if nearest else left) // unit_s)
 
 
 def moment(at: float, now: float, t: Catalogue) -> Markup:
@@ -40,7 +40,8 @@ def moment(at: float, now: float, t: Catalogue) -> Markup:
     elif distance > 0:
         words = t("time.ago", span=coarse_span(distance, t))
     else:
-        words = t("time.ahead", span=coarse_span(-distance, t))
+        # What ends 30 days after a moment ago does not end "in 29d".
+        words = t("time.ahead", span=coarse_span(-distance, t, nearest=True))
     when = datetime.fromtimestamp(at, UTC)
     return Markup('<time datetime="{}" title="{}" data-at="{:.0f}">{}</time>').format(
         when.isoformat(timespec="seconds"), f"{when:%Y-%m-%d %H:%M:%S} UTC", at, words

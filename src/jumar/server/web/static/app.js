@@ -29,7 +29,7 @@ function ago(distance) {
   if (Math.abs(distance) < 5) return words.time.now;
   const seconds = Math.max(1, Math.floor(Math.abs(distance)));
   const [unit, size] = UNITS.find(([, size]) => seconds >= size);
-  const text = fill(words.time[unit], { n: Math.floor(seconds / size) });
+  const text = fill(words.time[unit], { n: Math.floor(seconds / size + (distance > 0 ? 0 : 0.5)) });
   return fill(distance > 0 ? words.time.ago : words.time.ahead, { span: text });
 }
 
