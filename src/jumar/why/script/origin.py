@@ -1,13 +1,14 @@
 """Where a value comes from: from an expression at a line of the stack back to the one that made it."""
 
 import ast
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from jumar.why.script.own import imported_files, own_files
 from jumar.why.script.reading import Script
 from jumar.why.script.tree import (
     Function,
+    argument,
     binders,
     chain_of,
     class_at,
@@ -18,7 +19,7 @@ from jumar.why.script.tree import (
     statement_at,
 )
 
-_MOST_STEPS, _MOST_ALONE, _MOST_NEAR = 12, 12, 60
+_MOST_STEPS = 12
 _HOLDERS = ast.If | ast.Try | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler
 LOOPS = ast.For | ast.AsyncFor | ast.While
 
@@ -33,26 +34,6 @@ class Made:
     """The frame of the stack in which it was evaluated, where that is known."""
     line: int = 0
     """As seen from this line names are looked up."""
-
-
-def near(script: Script) -> Iterator[tuple[str, ast.Module]]:
-    """The files of the stack and those that they import; all of a small folder where there is no stack."""
-    if not script.calls:
-        trees = list(script.trees)
-        yield from trees if len(trees) <= _MOST_ALONE else ()
-        return
-    waiting = list(dict.fromkeys(call.file for call in reversed(script.calls)))
-    seen = set[str]()
-    while waiting and len(seen) < _MOST_NEAR:
-        name = waiting.pop(0)
-        tree = None if name in seen else script.tree(name)
-        if tree is None:
-            continue
-        seen.add(name)
-        yield name, tree
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom | ast.Import):
-                waiting += _imported_files(script, name, node)
 
 
 def failed_statement(script: Script, frame: int = -1) -> tuple[int, ast.stmt] | None:
@@ -121,7 +102,7 @@ def class_named(script: Script, file: str, name: str) -> tuple[str, ast.ClassDef
     here = [] if tree is None else _classes(tree, name)
     if len(here) == 1:
         return file, here[0]
-    found = [(other, one) for other, tree in near(script) for one in _classes(tree, name)]
+    found = [(other, one) for other, tree in own_files(script) for one in _classes(tree, name)]
     return found[0] if len(found) == 1 else None
 
 
@@ -137,24 +118,9 @@ def returns_of(function: Function) -> list[ast.Return]:
     return sorted(found, key=lambda one: one.lineno)
 
 
-def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    """An argument by its name, or where it stands."""
-    for one in call.keywords:
-        if one.arg == name:
-            return one.value
-    is_there = position is not None and position < len(call.args)
-    return call.args[position] if is_there and position is not None else None
-
-
 def is_true(node: ast.expr | None) -> bool:
     """Whether it is the literal True."""
     return isinstance(node, ast.Constant) and node.value is True
-
-
-def shown(node: ast.AST, most: int = 80) -> str:
-    """Code on one line, for an answer."""
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_module(owner: ast.ClassDef) -> bool:
@@ -356,31 +322,12 @@ def _imported_function(
         if (base or name) not in known:
             continue
         wanted = known[name] if not base and isinstance(node, ast.ImportFrom) else name
-        for other in _imported_files(script, file, node):
+        for other in imported_files(script, file, node):
             inside = script.tree(other)
             found = None if inside is None else _defined(inside, wanted)
             if isinstance(found, Function):
                 return other, found
     return None
-
-
-def _imported_files(script: Script, file: str, node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.Import):
-        modules = [one.name for one in node.names]
-    else:
-        whole = [f"{node.module}.{one.name}" if node.module else one.name for one in node.names]
-        modules = [*([node.module] if node.module else []), *whole]
-    ends = {f"{module.replace('.', '/')}.py" for module in modules}
-    folder = os.path.dirname(file)
-    return [
-        name
-        for name in script.names
-        if name.endswith(".py")
-        and (
-            os.path.relpath(name, folder or ".") in ends
-            or any(name.endswith(f"/{end}") for end in ends)
-        )
-    ]
 
 
 def _classes(tree: ast.Module, name: str) -> list[ast.ClassDef]:

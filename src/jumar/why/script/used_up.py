@@ -6,16 +6,23 @@ import re
 from jumar.why.script.origin import (
     LOOPS,
     Made,
-    argument,
     failed_statement,
     function_called,
     is_true,
     origins,
     parts_of,
-    shown,
 )
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Scope, chain_of, dotted, own_nodes, parents_of, scope_at
+from jumar.why.script.tree import (
+    Scope,
+    argument,
+    chain_of,
+    dotted,
+    own_nodes,
+    parents_of,
+    scope_at,
+    shown,
+)
 
 CAUSES = frozenset(
     (
