@@ -56,7 +56,7 @@ class Folders:
         for root in ("", *self._roots):
             whole = os.path.join(root, path)
             if os.path.isfile(whole):
-                yield whole
+                yield os.path.normpath(whole)
         yield from ends_alike(path, self.names(""))
 
     def names(self, near: str) -> Sequence[str]:
@@ -65,7 +65,10 @@ class Folders:
         # A script in `tools` is of the same code as the package beside that folder.
         is_inside = any(_is_in(folder, root) for root in self._roots) and self.is_sure
         roots = [folder] if near and not is_inside else self._roots
-        return [name for root in roots for name in _inside(root)]
+        # As the stack names its files: one that has two names would be taken for two.
+        fitted = os.path.abspath if os.path.isabs(near) else os.path.relpath
+        fit = fitted if near else os.path.normpath
+        return [os.path.normpath(name) for root in roots for name in _inside(fit(root or "."))]
 
     def open(self, name: str) -> int:
         """Only a plain file; whoever gives a pipe a file's name is not waited for."""

@@ -1,10 +1,10 @@
 """Where a value comes from: from an expression at a line of the stack back to the one that made it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from jumar.why.script.own import imported_files, own_files
+from jumar.why.script.own import all_files, all_nodes, called, calls_in, imported_files, own_files
 from jumar.why.script.reading import Script
 from jumar.why.script.tree import (
     Function,
@@ -65,7 +65,7 @@ def origins(script: Script, start: Made) -> Iterator[Made]:
         if at is None:
             return
         yield at
-        at = _before(script, at)
+        at = before(script, at)
 
 
 def made_at_fault(script: Script, node: ast.expr, frame: int) -> Iterator[Made]:
@@ -130,7 +130,26 @@ def is_module(owner: ast.ClassDef) -> bool:
     )
 
 
-def _before(script: Script, at: Made) -> Made | None:
+def failed_nodes(script: Script) -> tuple[int, Sequence[ast.expr]]:
+    """The expressions of the last frame's statement that may have failed: those that Python's marks point at, if there are any."""
+    found = failed_statement(script)
+    if found is None:
+        return 0, ()
+    frame, statement = found
+    nodes = list(parts_of(statement))
+    part = script.calls[frame].part
+    try:
+        wanted = ast.dump(ast.parse(part, mode="eval").body) if part else ""
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frame, nodes
+    marked = next((one for one in nodes if wanted and ast.dump(one) == wanted), None)
+    if marked is None:
+        return frame, nodes
+    return frame, [one for one in ast.walk(marked) if isinstance(one, ast.expr)]
+
+
+def before(script: Script, at: Made) -> Made | None:
+    """From what an expression has its value, one step back; None where that is not sure."""
     if isinstance(at.node, ast.Name):
         return _of_name(script, at, at.node)
     if isinstance(at.node, ast.Attribute):
@@ -150,14 +169,18 @@ def _of_name(script: Script, at: Made, name: ast.Name) -> Made | None:
     scope = scope_at(tree, at.line)
     parents = parents_of(scope)
     bound = binders(scope, name.id)
+    given = [one for one in parameters(scope) if one.arg == name.id]
+    if given and not bound and isinstance(scope, Function):
+        return _given(script, at, scope, name.id)
+    bound = [*given, *bound]
     if isinstance(scope, Function) and not bound:
-        if name.id in _parameters(scope):
-            return _given(script, at, scope, name.id)
         line = next((one.line for one in script.calls if one.file == at.file), 0)
         # As the file's own frame sees it, if that is on the stack.
         at = replace(at, line=line if scope_at(tree, line) is tree else 1 << 30, frame=None)
         parents, bound = parents_of(tree), binders(tree, name.id)
     chosen = _last(bound, at.line, parents)
+    if isinstance(chosen, ast.arg) and isinstance(scope, Function):
+        return _given(script, at, scope, name.id)
     value = None if chosen is None else _assigned(chosen, parents)
     if chosen is not None and value is None:
         return _of_results(script, at, chosen, parents)
@@ -263,17 +286,69 @@ def _targets(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _given(script: Script, at: Made, scope: Function, name: str) -> Made | None:
-    """What the caller in the stack gave for a parameter."""
-    if at.frame is None or at.frame == 0:
+    """What the caller in the stack gave for a parameter; where the stack has none, the only call there is."""
+    if at.frame is None:
+        return _given_anywhere(script, at, scope, name)
+    if at.frame == 0:
         return None
     index = at.frame - 1
     caller = script.calls[index]
     found = failed_statement(script, index)
     calls = [] if found is None else calls_of(found[1], scope.name)
+    if found is not None and not calls and scope.name in ("forward", "__call__"):
+        calls = _calls_of_object(script, caller.file, found[1], at, index)
     if len(calls) != 1:
         return None
     value = given_for(calls[0], scope, name)
     return None if value is None else Made(caller.file, value, index, caller.line)
+
+
+def _calls_of_object(
+    script: Script, file: str, statement: ast.stmt, at: Made, frame: int
+) -> list[ast.Call]:
+    """`crit(model(x), y)`, where `crit` is an object of the class whose forward it is."""
+    tree = script.tree(at.file)
+    owner = None if tree is None else class_at(tree, at.line)
+    line = script.calls[frame].line
+    return [
+        one
+        for one in parts_of(statement)
+        if owner is not None
+        and isinstance(one, ast.Call)
+        and isinstance(one.func, ast.Name | ast.Attribute)
+        and any(
+            (class_called(script, made.file, made.node) or ("", None))[1] is owner
+            for made in origins(script, Made(file, one.func, frame, line))
+        )
+    ]
+
+
+def _given_anywhere(script: Script, at: Made, scope: Function, name: str) -> Made | None:
+    tree = script.tree(at.file)
+    owner = None if tree is None else class_at(tree, scope.lineno)
+    is_init = scope.name == "__init__" and owner is not None
+    wanted = owner.name if owner is not None and is_init else scope.name
+    if owner is not None and not is_init:
+        return None
+    files = all_files(script)
+    makers = [
+        one
+        for _, tree in files
+        for one in all_nodes(tree)
+        if isinstance(one, Function | ast.ClassDef) and one.name == wanted
+    ]
+    uses = [
+        (file, one) for file, tree in files for one in calls_in([tree]) if called(one) == wanted
+    ]
+    if len(makers) != 1 or len(uses) != 1:
+        return None
+    file, call = uses[0]
+    names = [one for one in _parameters(scope) if one != "self"]
+    has_star = any(isinstance(one, ast.Starred) for one in call.args)
+    if name not in names or has_star:
+        return None
+    value = argument(call, name, names.index(name))
+    return None if value is None else Made(file, value, None, call.lineno)
 
 
 def calls_of(statement: ast.stmt, function: str) -> list[ast.Call]:
@@ -295,9 +370,16 @@ def given_for(call: ast.Call, function: Function, name: str) -> ast.expr | None:
     return argument(call, name, place if place is None or place >= 0 else None)
 
 
+def parameters(scope: ast.AST) -> list[ast.arg]:
+    """Those of a function; none of a module."""
+    if not isinstance(scope, Function):
+        return []
+    given = scope.args
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs]
+
+
 def _parameters(function: Function) -> list[str]:
-    given = function.args
-    return [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [one.arg for one in parameters(function)]
 
 
 def _defined(tree: ast.Module, name: str) -> ast.AST | None:

@@ -41,6 +41,14 @@ def own_files(script: Script) -> Sequence[Own]:
     return [Own(name, tree) for name, tree in found.items()]
 
 
+@lru_cache(maxsize=1)
+def all_files(script: Script) -> Sequence[Own]:
+    """Also those that import the files of the stack, if the code is not too large: a data loader's process has no stack of the script."""
+    if sum(name.endswith(".py") for name in script.names) > _MOST_FILES:
+        return own_files(script)
+    return [Own(name, tree) for name, tree in script.trees]
+
+
 def imported_files(script: Script, file: str, node: ast.Import | ast.ImportFrom) -> Sequence[str]:
     """The files of the code that an import may mean, those beside the file first."""
     if isinstance(node, ast.Import):

@@ -36,6 +36,8 @@ class Call:
     line: int
     function: str
     source: str
+    part: str = ""
+    """What of the statement failed, where Python's marks tell it."""
 
 
 class Script:
@@ -106,7 +108,7 @@ class Script:
         for name in dict.fromkeys(self._code.meant(frame.path)):
             lines = (self.text(name) or "").splitlines()[frame.line - 1 : frame.line]
             if cited and [line.strip()[:_CITED] for line in lines] == [cited]:
-                yield Call(name, frame.line, frame.function, frame.source)
+                yield Call(name, frame.line, frame.function, frame.source, frame.part)
                 return
 
 
