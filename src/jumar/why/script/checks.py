@@ -27,6 +27,7 @@ from jumar.why.script import (
     shadowed,
     shapes,
     shells,
+    sides,
     sources,
     swallowed,
     unbound,
@@ -41,6 +42,7 @@ Look = Callable[[Fault, Script], Finding | None]
 CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (used_up.CAUSES, used_up.look),
     (sources.CAUSES, sources.look),
+    (sides.CAUSES, sides.look),
     (unbound.CAUSES, unbound.look),
     (calls.CAUSES, calls.look),
     (shadowed.CAUSES, shadowed.look),

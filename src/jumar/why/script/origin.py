@@ -21,6 +21,7 @@ from jumar.why.script.tree import (
 
 _MOST_STEPS = 12
 _HOLDERS = ast.If | ast.Try | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler
+_OF_OBJECTS = ("__init__", "forward", "__call__")
 LOOPS = ast.For | ast.AsyncFor | ast.While
 
 
@@ -295,7 +296,7 @@ def _given(script: Script, at: Made, scope: Function, name: str) -> Made | None:
     caller = script.calls[index]
     found = failed_statement(script, index)
     calls = [] if found is None else calls_of(found[1], scope.name)
-    if found is not None and not calls and scope.name in ("forward", "__call__"):
+    if found is not None and not calls and scope.name in _OF_OBJECTS:
         calls = _calls_of_object(script, caller.file, found[1], at, index)
     if len(calls) != 1:
         return None
@@ -310,6 +311,9 @@ def _calls_of_object(
     tree = script.tree(at.file)
     owner = None if tree is None else class_at(tree, at.line)
     line = script.calls[frame].line
+    scope = None if tree is None else scope_at(tree, at.line)
+    if owner is not None and isinstance(scope, Function) and scope.name == "__init__":
+        return calls_of(statement, owner.name)
     return [
         one
         for one in parts_of(statement)
@@ -365,7 +369,8 @@ def given_for(call: ast.Call, function: Function, name: str) -> ast.expr | None:
     if any(isinstance(one, ast.Starred) for one in call.args):
         return None
     names = _parameters(function)
-    is_method = bool(names) and names[0] in ("self", "cls") and isinstance(call.func, ast.Attribute)
+    is_bound = isinstance(call.func, ast.Attribute) or function.name in _OF_OBJECTS
+    is_method = bool(names) and names[0] in ("self", "cls") and is_bound
     place = names.index(name) - int(is_method) if name in names else None
     return argument(call, name, place if place is None or place >= 0 else None)
 

@@ -225,10 +225,9 @@ def _other_name(values: dict[str, str], names: list[str], at: Finding) -> Findin
 
 
 def _is_switch(one: Setting, key: re.Match[str]) -> bool:
-    """`no` in the file, looked up as the word that stands there, or as what it became."""
-    if one.type != "bool" or one.text.lower() in ("true", "false") or one.file.endswith(".json"):
-        return False
-    return one.text == key["text"] or (key["plain"] == _bool(one))
+    """`no` in the file, looked up as the word that stands there."""
+    is_word = one.type == "bool" and one.text.lower() not in ("true", "false")
+    return is_word and not one.file.endswith(".json") and one.text == key["text"]
 
 
 def _bool(one: Setting) -> str:
