@@ -4,17 +4,8 @@ import ast
 import re
 from itertools import pairwise
 
-from jumar.why.script.origin import (
-    Made,
-    calls_of,
-    class_called,
-    failed_statement,
-    function_called,
-    made_at_fault,
-    method_of,
-    origins,
-    returns_of,
-)
+from jumar.why.script.defined import class_called, function_called, method_of, returns_of
+from jumar.why.script.origin import Made, calls_of, failed_statement, made_at_fault, origins
 from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, class_at, dotted, own_nodes, scope_at, shown

@@ -71,6 +71,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (shells.CAUSES, shells.look),
     (endless.CAUSES, endless.look),
     (lookups.CAUSES, lookups.look),
+    (sources.CAUSES, sources.beside),
 )
 """The first that finds something counts."""
 

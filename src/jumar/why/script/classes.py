@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from jumar.why.script.origin import attributes_set, class_named, is_module, method_of
+from jumar.why.script.defined import attributes_set, class_named, is_module, method_of
 from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, class_at, dotted, own_nodes, scope_at

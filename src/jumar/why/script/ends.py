@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from jumar.why.script.origin import Made, before, parameters
-from jumar.why.script.own import all_files, all_nodes, called, calls_in, own_files, text_in
+from jumar.why.script.own import all_files, all_nodes, called, calls_in, text_in
 from jumar.why.script.reading import Place, Script
 from jumar.why.script.settings import Setting, names_of_settings, settings_at
 from jumar.why.script.tree import argument, binders, dotted, parents_of, scope_at
@@ -219,7 +219,7 @@ def _read_at(script: Script, at: Made, deep: int) -> tuple[tuple[str, ...], ast.
 def _is_changed(script: Script, path: tuple[str, ...]) -> bool:
     """Whether the code sets an entry of that name itself."""
     last = path[-1] if path else ""
-    for _, tree in own_files(script):
+    for _, tree in all_files(script):
         for node in all_nodes(tree):
             is_set = isinstance(getattr(node, "ctx", None), ast.Store)
             if is_set and isinstance(node, ast.Subscript) and text_in(node.slice) == last:

@@ -3,7 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from jumar.why.script.origin import Made, failed_statement, is_module, is_true, origins, parts_of
+from jumar.why.script.defined import is_module, is_true
+from jumar.why.script.origin import Made, failed_statement, origins, parts_of
 from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import dotted, own_nodes, scope_at, shown

@@ -4,19 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import (
-    Made,
+from jumar.why.script.defined import (
     attributes_set,
     class_called,
     class_named,
-    failed_statement,
     is_module,
-    made_at_fault,
     method_of,
-    origins,
-    parts_of,
     returns_of,
 )
+from jumar.why.script.origin import Made, failed_statement, made_at_fault, origins, parts_of
 from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import (

@@ -4,15 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import (
-    Made,
-    failed_statement,
-    function_called,
-    made_at_fault,
-    origins,
-    parts_of,
-    returns_of,
-)
+from jumar.why.script.defined import function_called, returns_of
+from jumar.why.script.origin import Made, failed_statement, made_at_fault, origins, parts_of
 from jumar.why.script.reading import Fault, Finding, Place, Script
 from jumar.why.script.tree import Function, argument, dotted, shown
 

@@ -5,7 +5,8 @@ import builtins
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import attributes_set, failed_statement, parts_of
+from jumar.why.script.defined import attributes_set
+from jumar.why.script.origin import failed_statement, parts_of
 from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import (

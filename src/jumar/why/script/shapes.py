@@ -4,14 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import (
-    class_named,
-    failed_statement,
-    function_called,
-    is_true,
-    method_of,
-    parts_of,
-)
+from jumar.why.script.defined import class_named, function_called, is_true, method_of
+from jumar.why.script.origin import failed_statement, parts_of
 from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, argument, class_at, dotted, own_nodes, scope_at, shown

@@ -6,15 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from jumar.why.script.defined import class_called, method_of, returns_of
 from jumar.why.script.ends import trail
-from jumar.why.script.origin import (
-    Made,
-    class_called,
-    failed_nodes,
-    method_of,
-    parameters,
-    returns_of,
-)
+from jumar.why.script.origin import Made, failed_nodes, parameters
 from jumar.why.script.own import all_files, all_nodes, called, calls_in, own_files, text_in
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import (

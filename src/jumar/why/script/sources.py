@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from jumar.why.script.ends import End, Option, end_of, trail
 from jumar.why.script.origin import Made, failed_nodes
-from jumar.why.script.own import all_nodes, own_files, text_in
+from jumar.why.script.own import all_files, all_nodes, text_in
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.settings import Setting
 from jumar.why.script.tree import dotted, parents_of, shown
@@ -26,8 +26,10 @@ _WANTS_NUMBER = re.compile(
 _NONE = re.compile(r"\bNoneType\b|\bnot None\b")
 _KEY = re.compile(r"KeyError: (?:'(?P<text>[^'\n]{1,200})'|(?P<plain>-?\d+|True|False|None))$")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?$")
+_OF_VALUES = frozenset(("wrong-type", "zero-division", "index-range", "number-text", "none-value"))
 _ALIKE, _MOST_SHOWN = 0.8, 12
 _MOST_ASKED = 8
+_CONVERTS = frozenset(("int", "float", "str", "bool", "eval", "literal_eval", "ast.literal_eval"))
 _GROWS = frozenset(("append", "extend", "insert", "add", "update", "remove", "pop", "sort"))
 
 
@@ -62,7 +64,7 @@ def _is_value(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> bool:
         return False
     up = parents.get(node)
     is_begin = isinstance(up, ast.Attribute) or (isinstance(up, ast.Subscript) and up.value is node)
-    is_called = isinstance(up, ast.Call) and up.func is node
+    is_called = isinstance(up, ast.Call) and (up.func is node or dotted(up.func) in _CONVERTS)
     return isinstance(node.ctx, ast.Load) and not is_begin and not is_called
 
 
@@ -94,6 +96,7 @@ def _as_text(script: Script, node: ast.expr, end: End) -> Finding | None:
         if one is not None and not (one.file.endswith(".json") and not one.is_quoted):
             place = script.place(one.file, one.line)
             values = {"name": shown(node), "key": ".".join(began.path), "value": one.text}
+            values |= {"leaf": began.path[-1]}
             values |= {"where": str(place), "better": _number(one.text)}
             name = "traced-quoted" if one.is_quoted else "traced-power"
             return Finding(name, values, (place,), "configuration")
@@ -126,6 +129,27 @@ def _none(fault: Fault, script: Script, frame: int, nodes: Sequence[ast.expr]) -
             values = {"name": shown(node), "key": ".".join(began.path), "where": str(place)}
             found.append(Finding("traced-null", values, (place,), "configuration"))
     return found[0] if len(found) == 1 else None
+
+
+def beside(fault: Fault, script: Script) -> Finding | None:
+    """The only value of the failing part that comes from elsewhere: said with the log's own answer."""
+    frame, nodes = failed_nodes(script)
+    if not nodes or fault.cause not in _OF_VALUES or not script.calls[frame].part:
+        return None
+    found = [one for one in ends_of(script, frame, nodes) if not isinstance(one[1].began, Made)]
+    if len(found) != 1:
+        return None
+    node, end = found[0]
+    values = {"name": shown(node)}
+    if isinstance(end.began, Option) and end.steps:
+        values |= {"option": end.began.name, "where": str(end.began.place)}
+        return Finding("value-of-option", values, (end.began.place,), is_beside=True)
+    if isinstance(end.began, Setting) and end.began.text:
+        place = script.place(end.began.file, end.began.line)
+        values |= {"key": ".".join(end.began.path), "where": str(place)}
+        values |= {"value": f"`{end.began.text}`"}
+        return Finding("value-of-setting", values, (place,), is_beside=True)
+    return None
 
 
 def _key(fault: Fault, script: Script, frame: int, nodes: Sequence[ast.expr]) -> Finding | None:
@@ -170,15 +194,22 @@ def _made_from(script: Script, table: Made) -> Made | None:
 
 def _is_grown(script: Script, made: Made) -> bool:
     """Whether a list gets more entries by one of the names under which the code has it."""
-    names = {dotted(link.made.node).rpartition(".")[2] for link in trail(script, made)} - {""}
-    for _, tree in own_files(script):
+    names = {_last_name(link.made.node) for link in trail(script, made)} - {""}
+    for _, tree in all_files(script):
         for node in all_nodes(tree):
             on = node.target if isinstance(node, ast.AugAssign) else None
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 on = node.func.value if node.func.attr in _GROWS else None
-            if on is not None and dotted(on).rpartition(".")[2] in names:
+            if on is not None and _last_name(on) in names:
                 return True
     return False
+
+
+def _last_name(node: ast.expr) -> str:
+    """`classes` of `data.classes` and of `data["classes"]`."""
+    if isinstance(node, ast.Subscript):
+        return text_in(node.slice) or ""
+    return dotted(node).rpartition(".")[2]
 
 
 def _not_among(script: Script, node: ast.Subscript, key: re.Match[str], end: End) -> Finding | None:

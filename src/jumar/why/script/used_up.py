@@ -3,15 +3,8 @@
 import ast
 import re
 
-from jumar.why.script.origin import (
-    LOOPS,
-    Made,
-    failed_statement,
-    function_called,
-    is_true,
-    origins,
-    parts_of,
-)
+from jumar.why.script.defined import function_called, is_true
+from jumar.why.script.origin import LOOPS, Made, failed_statement, origins, parts_of
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import (
     Scope,
