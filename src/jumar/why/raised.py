@@ -11,6 +11,7 @@ from jumar.why.marks import Quoted, first_quoted, quoted
 from jumar.why.reading import Line
 from jumar.why.traced import MOST_TRACED, stopped_at
 
+_MOST_MARKED = 12
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
 _EXCEPTION = re.compile(
@@ -104,6 +105,8 @@ class Frame(NamedTuple):
     line: int
     function: str
     source: str
+    part: str = ""
+    """What of it Python's marks point at; nothing where there are none, or they are below all of it."""
 
 
 @dataclass(slots=True)
@@ -334,11 +337,13 @@ def _exception(lines: Sequence[Line], start: int, index: int, is_stack: bool) ->
 
 
 def _own_calls(above: Sequence[Line]) -> Iterator[Frame]:
-    for line, below in pairwise(above):
+    for at, (line, below) in enumerate(pairwise(above), 1):
         frame = _FRAME.match(line.text)
         if frame is not None and _is_own(frame) and not _FRAME.match(below.text):
             function = (frame["name"] or "").strip()
-            yield Frame(frame["path"], int(frame["line"]), function, below.text.strip())
+            marked = first_quoted([one.text for one in above[at : at + _MOST_MARKED]])
+            part = "" if marked is None else marked.part
+            yield Frame(frame["path"], int(frame["line"]), function, below.text.strip(), part)
 
 
 def _message(lines: Sequence[Line], index: int) -> list[Line]:

@@ -116,6 +116,12 @@ class _Known:
 
 
 _MESSAGES = (
+    "IndexError: Target -1 is out of bounds.",
+    "TypeError: empty(): argument 'size' must be tuple of ints, but found element of type str at pos 0",
+    "ValueError: Target size (torch.Size([1])) must be the same as input size (torch.Size([]))",
+    "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 6400000000 bytes.",
+    "AttributeError: 'int' object has no attribute 'port'",
+    "ZeroDivisionError: division by zero",
     "UnboundLocalError: cannot access local variable 'self' where it is not associated with a value",
     "NameError: name 'self' is not defined",
     "KeyError: 'name'",

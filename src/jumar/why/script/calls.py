@@ -4,21 +4,11 @@ import ast
 import re
 from itertools import pairwise
 
-from jumar.why.script.origin import (
-    Made,
-    calls_of,
-    class_called,
-    failed_statement,
-    function_called,
-    made_at_fault,
-    method_of,
-    near,
-    origins,
-    returns_of,
-    shown,
-)
+from jumar.why.script.defined import class_called, function_called, method_of, returns_of
+from jumar.why.script.origin import Made, calls_of, failed_statement, made_at_fault, origins
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, class_at, dotted, own_nodes, scope_at
+from jumar.why.script.tree import Function, class_at, dotted, own_nodes, scope_at, shown
 
 CAUSES = frozenset(
     (
@@ -64,7 +54,7 @@ def _swapped_in_making(script: Script) -> Finding | None:
     init = None if owner is None else method_of(owner, "__init__")
     if failed is None or owner is None or init is None:
         return None
-    for file, other in near(script):
+    for file, other in own_files(script):
         for call in ast.walk(other):
             if isinstance(call, ast.Call) and dotted(call.func).rpartition(".")[2] == owner.name:
                 told = _changed_places(script, file, call, failed.file, init, owner.name)
@@ -102,7 +92,7 @@ def _unpacked(script: Script) -> Finding | None:
         return None
     used = {one.id for one in ast.walk(found[1]) if isinstance(one, ast.Name)}
     seen = {call.file for call in script.calls}
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         if file not in seen:
             continue
         for node in ast.walk(tree):

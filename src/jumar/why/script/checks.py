@@ -27,6 +27,8 @@ from jumar.why.script import (
     shadowed,
     shapes,
     shells,
+    sides,
+    sources,
     swallowed,
     unbound,
     used_up,
@@ -39,6 +41,8 @@ Look = Callable[[Fault, Script], Finding | None]
 
 CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (used_up.CAUSES, used_up.look),
+    (sources.CAUSES, sources.look),
+    (sides.CAUSES, sides.look),
     (unbound.CAUSES, unbound.look),
     (calls.CAUSES, calls.look),
     (shadowed.CAUSES, shadowed.look),
@@ -67,6 +71,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (endless.CAUSES, endless.look),
     (keys.CAUSES, keys.look),
     (files.CAUSES, files.look),
+    (sources.CAUSES, sources.beside),
 )
 """The first that finds something counts."""
 

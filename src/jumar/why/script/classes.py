@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from jumar.why.script.origin import attributes_set, class_named, is_module, method_of, near
+from jumar.why.script.defined import attributes_set, class_named, is_module, method_of
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import Function, class_at, dotted, own_nodes, scope_at
 
@@ -205,7 +206,7 @@ def _hidden_of_module(fault: Fault, script: Script) -> Finding | None:
 
 
 def _networks(script: Script) -> Iterator[tuple[str, ast.ClassDef]]:
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         for node in own_nodes(tree):
             if isinstance(node, ast.ClassDef) and is_module(node):
                 yield file, node

@@ -5,7 +5,6 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
 from itertools import islice
 from typing import Protocol
 
@@ -58,6 +57,7 @@ class Folders:
 
     def __init__(self, roots: Sequence[str], *, is_sure: bool) -> None:
         self._roots = tuple(roots)
+        self._found: dict[tuple[str, ...], Sequence[str]] = {}
         self.is_sure = is_sure
 
     def meant(self, path: str) -> Iterator[str]:
@@ -65,19 +65,25 @@ class Folders:
         for root in ("", *self._roots):
             whole = os.path.join(root, path)
             if os.path.isfile(whole):
-                yield whole
-        yield from ends_alike(path, self._listed)
+                yield os.path.normpath(whole)
+        yield from ends_alike(path, self.names(""))
 
     def names(self, near: str) -> Sequence[str]:
         """What lies in the folders, or beside that file."""
         folder = os.path.dirname(near) or "."
         # A script in `tools` is of the same code as the package beside that folder.
         is_inside = any(_is_in(folder, root) for root in self._roots) and self.is_sure
-        return _listed(folder) if near and not is_inside else self._listed
+        roots = [folder] if near and not is_inside else self._roots
+        fitted = os.path.abspath if os.path.isabs(near) else os.path.relpath
+        # As the stack names its files: one that has two names would be taken for two.
+        fit = fitted if near else os.path.normpath
+        return self._listed(*[fit(root or ".") for root in roots])
 
-    @cached_property
-    def _listed(self) -> Sequence[str]:
-        return _listed(*self._roots)
+    def _listed(self, *roots: str) -> Sequence[str]:
+        """Looked up once, however many frames ask."""
+        if roots not in self._found:
+            self._found[roots] = _listed(*roots)
+        return self._found[roots]
 
     def open(self, name: str) -> int:
         """Only a plain file: to open a device may do something, and nobody waits for a pipe."""
@@ -139,7 +145,8 @@ def _with_python_lines(text: str) -> str:
 
 
 def _listed(*roots: str) -> Sequence[str]:
-    return [name for root in roots for name in islice(_inside(root), _MOST_FOUND)]
+    found = (name for root in roots for name in islice(_inside(root), _MOST_FOUND))
+    return [os.path.normpath(name) for name in found]
 
 
 def _is_in(folder: str, root: str) -> bool:

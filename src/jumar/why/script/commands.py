@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from jumar.why.script.own import argument, called, calls_in, functions_of, own_files, shown, text_in
+from jumar.why.script.own import called, calls_in, functions_of, own_files, text_in
 from jumar.why.script.reading import Fault, Finding, Place, Script
-from jumar.why.script.tree import Function, dotted, own_nodes, statement_at
+from jumar.why.script.tree import Function, argument, dotted, own_nodes, shown, statement_at
 
 CAUSES = frozenset(
     (

@@ -4,9 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import Made, near, origins, shown
+from jumar.why.script.origin import Made, origins
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import dotted
+from jumar.why.script.tree import dotted, shown
 
 CAUSES = frozenset(("not-a-number", "numerical"))
 _MOST = 2
@@ -23,7 +24,7 @@ _CLEANS = re.compile(
 def look(fault: Fault, script: Script) -> Finding | None:
     """One kind only: where a script has several, none is told."""
     found: dict[str, list[tuple[str, ast.AST]]] = {}
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         for name, node in _suspects(script, file, tree):
             found.setdefault(name, []).append((file, node))
     kinds = sorted(found)

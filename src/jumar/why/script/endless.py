@@ -3,8 +3,9 @@
 import ast
 import re
 
-from jumar.why.script.own import all_nodes, called, calls_in, own_files, shown, text_in
+from jumar.why.script.own import all_nodes, called, calls_in, own_files, text_in
 from jumar.why.script.reading import Fault, Finding, Script
+from jumar.why.script.tree import shown
 
 CAUSES = frozenset(("time-limit", "stalled", "nothing"))
 _ASKS = frozenset(("exists", "isfile", "isdir", "is_file", "is_dir", "path_exists"))

@@ -5,9 +5,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import Made, failed_statement, near, origins, parts_of, shown
+from jumar.why.script.origin import Made, failed_statement, origins, parts_of
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import chain_of, dotted, parents_of
+from jumar.why.script.tree import chain_of, dotted, parents_of, shown
 
 CAUSES = frozenset(("file-missing", "checkpoint-fit", "checkpoint-broken", "not-there"))
 _MISSING = re.compile(r"No such file or directory: '(?P<path>[^']+)'")
@@ -23,7 +24,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
     if missing is None or script.failed is None:
         return None
     path = missing["path"]
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         parents = parents_of(tree)
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and dotted(call.func).rpartition(".")[2] in _WRITES:

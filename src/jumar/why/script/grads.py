@@ -3,18 +3,11 @@
 import ast
 from collections.abc import Iterator
 
-from jumar.why.script.origin import (
-    Made,
-    failed_statement,
-    is_module,
-    is_true,
-    near,
-    origins,
-    parts_of,
-    shown,
-)
+from jumar.why.script.defined import is_module, is_true
+from jumar.why.script.origin import Made, failed_statement, origins, parts_of
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import dotted, own_nodes, scope_at
+from jumar.why.script.tree import dotted, own_nodes, scope_at, shown
 
 CAUSES = frozenset(("autograd",))
 _NO_GRADIENT = "does not require grad"
@@ -105,7 +98,7 @@ def _way(node: ast.expr) -> Iterator[ast.expr]:
 def _all_frozen(script: Script) -> Finding | None:
     """A loop that freezes every parameter of the model that is trained, and nothing that is set free later."""
     found: list[tuple[str, ast.For, str]] = []
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         if "requires_grad_(True)" in (script.text(file) or ""):
             return None
         for loop in ast.walk(tree):
@@ -158,7 +151,7 @@ def _freezes(loop: ast.For) -> bool:
 def _keeps(script: Script) -> Finding | None:
     """`self.features = …` in forward(), and deepcopy of the network."""
     kept: list[tuple[str, ast.Assign, str]] = []
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         for owner in ast.walk(tree):
             if not isinstance(owner, ast.ClassDef) or not is_module(owner):
                 continue

@@ -3,9 +3,9 @@
 import ast
 import re
 
-from jumar.why.script.own import all_nodes, called, calls_in, own_files, shown
+from jumar.why.script.own import all_nodes, called, calls_in, own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, dotted
+from jumar.why.script.tree import Function, dotted, shown
 
 CAUSES = frozenset(
     ("data-columns", "wrong-type", "attribute-missing", "wrapped-model", "arguments", "library-use")

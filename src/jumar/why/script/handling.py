@@ -4,24 +4,27 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import (
-    Made,
-    argument,
+from jumar.why.script.defined import (
     attributes_set,
     class_called,
     class_named,
-    failed_statement,
     is_module,
-    made_at_fault,
     method_of,
-    near,
-    origins,
-    parts_of,
     returns_of,
+)
+from jumar.why.script.origin import Made, failed_statement, made_at_fault, origins, parts_of
+from jumar.why.script.own import own_files
+from jumar.why.script.reading import Fault, Finding, Script
+from jumar.why.script.tree import (
+    Function,
+    argument,
+    binders,
+    class_at,
+    dotted,
+    own_nodes,
+    scope_at,
     shown,
 )
-from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, binders, class_at, dotted, own_nodes, scope_at
 
 CAUSES = frozenset(
     (
@@ -123,7 +126,7 @@ def _in_a_list(fault: Fault, script: Script) -> Finding | None:
 
 
 def _networks(script: Script) -> Iterator[tuple[str, ast.ClassDef]]:
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         yield from ((file, one) for one in ast.walk(tree) if isinstance(one, ast.ClassDef))
 
 
@@ -161,7 +164,7 @@ def _dropped(fault: Fault, script: Script) -> Finding | None:
         return None
     found = [
         (file, node)
-        for file, tree in near(script)
+        for file, tree in own_files(script)
         for node in ast.walk(tree)
         if _drops(node, key["key"])
     ]

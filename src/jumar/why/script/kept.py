@@ -3,9 +3,10 @@
 import ast
 from collections.abc import Iterator
 
-from jumar.why.script.origin import LOOPS, Made, near, origins, shown
+from jumar.why.script.origin import LOOPS, Made, origins
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, Scope, dotted, own_nodes
+from jumar.why.script.tree import Function, Scope, dotted, own_nodes, shown
 
 CAUSES = frozenset(("host-allocation", "host-memory", "device-memory", "killed", "torch-memory"))
 _CUT = frozenset(("item", "detach", "cpu", "tolist", "numpy", "float"))
@@ -14,7 +15,7 @@ _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 
 def look(fault: Fault, script: Script) -> Finding | None:
     """What grows with each round of a loop."""
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         scopes: list[Scope] = [tree, *(one for one in ast.walk(tree) if isinstance(one, Function))]
         for scope in scopes:
             told = _cycle(script, file, scope) or _sums(script, file, scope)

@@ -4,17 +4,10 @@ import ast
 import re
 from difflib import get_close_matches
 
-from jumar.why.script.origin import (
-    Made,
-    failed_statement,
-    made_at_fault,
-    near,
-    origins,
-    parts_of,
-    shown,
-)
+from jumar.why.script.origin import Made, failed_statement, made_at_fault, origins, parts_of
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import dotted, parents_of
+from jumar.why.script.tree import dotted, parents_of, shown
 
 CAUSES = frozenset(
     (
@@ -92,7 +85,7 @@ def _of_literal(script: Script, at: Made, node: ast.Subscript, key: str) -> Find
 def _is_extended(script: Script, node: ast.Subscript) -> bool:
     """Whether entries are added to a dict of this name anywhere."""
     name = dotted(node.value).rpartition(".")[2]
-    for _, tree in near(script):
+    for _, tree in own_files(script):
         for one in ast.walk(tree):
             if _extends(one, name):
                 return True
@@ -130,7 +123,7 @@ def _of_saved(script: Script, at: Made, node: ast.Subscript, key: str) -> Findin
         return None
     module = dotted(at.node.func).partition(".")[0]
     saved: list[tuple[str, ast.Call, list[str]]] = []
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         for call in ast.walk(tree):
             is_saved = isinstance(call, ast.Call) and dotted(call.func) in (
                 f"{module}.save",
@@ -159,7 +152,7 @@ def _listed(keys: list[str]) -> str:
 def _options(script: Script) -> dict[str, tuple[str, ast.Call]]:
     """The options of argparse by the names of their attributes."""
     found: dict[str, tuple[str, ast.Call]] = {}
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         for call in ast.walk(tree):
             if not isinstance(call, ast.Call) or getattr(call.func, "attr", "") != "add_argument":
                 continue

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.own import Own, all_nodes, called, calls_in, holders_in, own_files, shown
+from jumar.why.script.own import Own, all_nodes, called, calls_in, own_files
 from jumar.why.script.ranks import is_collective, only_some_ranks
 from jumar.why.script.reading import Call, Fault, Finding, Script
 from jumar.why.script.tree import (
@@ -14,6 +14,7 @@ from jumar.why.script.tree import (
     own_nodes,
     parents_of,
     scope_at,
+    shown,
     statement_at,
 )
 
@@ -174,7 +175,7 @@ def _same_direction(script: Script) -> Finding | None:
         (node for node in own_nodes(scope) if isinstance(node, ast.Call)),
         key=lambda node: node.lineno,
     )
-    parents = holders_in(tree)
+    parents = parents_of(tree)
     first = [one for one in calls if called(one) == "recv" and one.lineno == failed.line]
     later = [one for one in calls if called(one) == "send" and one.lineno > failed.line]
     if (

@@ -4,18 +4,9 @@ import ast
 import re
 from collections.abc import Sequence
 
-from jumar.why.script.own import (
-    Own,
-    all_nodes,
-    called,
-    calls_in,
-    functions_of,
-    own_files,
-    shown,
-    text_in,
-)
+from jumar.why.script.own import Own, all_nodes, called, calls_in, functions_of, own_files, text_in
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import dotted, own_nodes, statement_at
+from jumar.why.script.tree import dotted, own_nodes, shown, statement_at
 
 CAUSES = frozenset(
     (

@@ -2,16 +2,13 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from jumar.why.script.origin import (
-    LOOPS,
-    near,
-    shown,
-)
+from jumar.why.script.origin import LOOPS
+from jumar.why.script.own import Own, own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import chain_of, dotted, own_nodes, parents_of, scope_at
+from jumar.why.script.tree import chain_of, dotted, own_nodes, parents_of, scope_at, shown
 
 CAUSES = frozenset(
     ("nothing", "not-a-number", "checked", "child-failed", "error-line", "numerical")
@@ -31,7 +28,7 @@ _TRAINERS = re.compile(r"\b(?:Trainer|LightningModule|Accelerator|deepspeed|back
 
 def look(fault: Fault, script: Script) -> Finding | None:
     """What in the loop keeps it from training, or lets it diverge."""
-    files = list(near(script))
+    files = list(own_files(script))
     for file, tree in files:
         told = _not_called(script, file, tree) or _new_head(script, file, tree)
         if told is not None:
@@ -91,7 +88,7 @@ def _new_head(script: Script, file: str, tree: ast.Module) -> Finding | None:
     return None
 
 
-def _never_zeroed(script: Script, files: list[tuple[str, ast.Module]]) -> Finding | None:
+def _never_zeroed(script: Script, files: Sequence[Own]) -> Finding | None:
     """No zero_grad() anywhere, and a step in a loop."""
     steps: list[tuple[str, ast.Call]] = []
     for file, tree in files:

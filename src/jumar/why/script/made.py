@@ -4,19 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import (
-    Made,
-    argument,
-    failed_statement,
-    function_called,
-    made_at_fault,
-    origins,
-    parts_of,
-    returns_of,
-    shown,
-)
+from jumar.why.script.defined import function_called, returns_of
+from jumar.why.script.origin import Made, failed_statement, made_at_fault, origins, parts_of
 from jumar.why.script.reading import Fault, Finding, Place, Script
-from jumar.why.script.tree import Function, dotted
+from jumar.why.script.tree import Function, argument, dotted, shown
 
 CAUSES = frozenset(
     ("wrong-type", "none-value", "attribute-missing", "library-use", "unpacking", "python-error")

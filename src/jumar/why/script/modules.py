@@ -3,9 +3,9 @@
 import ast
 import re
 
-from jumar.why.script.own import argument, called, calls_in, shown, text_in
+from jumar.why.script.own import called, calls_in, text_in
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import dotted
+from jumar.why.script.tree import argument, dotted, shown
 
 CAUSES = frozenset(
     (

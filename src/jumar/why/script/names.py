@@ -3,9 +3,10 @@
 import ast
 import re
 
-from jumar.why.script.origin import attributes_set, failed_statement, parts_of, shown
+from jumar.why.script.defined import attributes_set
+from jumar.why.script.origin import failed_statement, parts_of
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, binders, class_at, dotted
+from jumar.why.script.tree import Function, binders, class_at, dotted, shown
 
 CAUSES = frozenset(("name-missing", "dtype", "other-device", "shape"))
 _UNKNOWN = re.compile(r"^NameError: name '(?P<name>\w+)' is not defined")

@@ -5,18 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jumar.why.script.own import (
-    Own,
-    all_nodes,
-    argument,
-    called,
-    calls_in,
-    holders_in,
-    own_files,
-    text_in,
-)
+from jumar.why.script.own import Own, all_nodes, called, calls_in, own_files, text_in
 from jumar.why.script.reading import Call, Fault, Finding, Script
-from jumar.why.script.tree import chain_of, dotted, statement_at
+from jumar.why.script.tree import argument, chain_of, dotted, parents_of, statement_at
 
 CAUSES = frozenset(
     (
@@ -194,7 +185,7 @@ def _uses(script: Script, call: Call, option: _Option, *, under_only: bool) -> b
         return False
     nodes: list[ast.AST] = []
     if under_only:
-        for holder in chain_of(statement, holders_in(tree)):
+        for holder in chain_of(statement, parents_of(tree)):
             if isinstance(holder, ast.If) and _is_in(statement, holder.body):
                 nodes.append(holder.test)
         if any(isinstance(one, ast.Not) for node in nodes for one in ast.walk(node)):

@@ -1,25 +1,27 @@
 """Where a value comes from: from an expression at a line of the stack back to the one that made it."""
 
 import ast
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from jumar.why.script.defined import attributes_set, class_called, function_called, returns_of
+from jumar.why.script.own import all_files, all_nodes, called, calls_in
 from jumar.why.script.reading import Script
 from jumar.why.script.tree import (
     Function,
+    argument,
     binders,
     chain_of,
     class_at,
     dotted,
-    own_nodes,
     parents_of,
     scope_at,
     statement_at,
 )
 
-_MOST_STEPS, _MOST_ALONE, _MOST_NEAR = 12, 12, 60
+_MOST_STEPS = 12
 _HOLDERS = ast.If | ast.Try | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler
+_OF_OBJECTS = ("__init__", "forward", "__call__")
 LOOPS = ast.For | ast.AsyncFor | ast.While
 
 
@@ -33,26 +35,6 @@ class Made:
     """The frame of the stack in which it was evaluated, where that is known."""
     line: int = 0
     """As seen from this line names are looked up."""
-
-
-def near(script: Script) -> Iterator[tuple[str, ast.Module]]:
-    """The files of the stack and those that they import; all of a small folder where there is no stack."""
-    if not script.calls:
-        trees = list(script.trees)
-        yield from trees if len(trees) <= _MOST_ALONE else ()
-        return
-    waiting = list(dict.fromkeys(call.file for call in reversed(script.calls)))
-    seen = set[str]()
-    while waiting and len(seen) < _MOST_NEAR:
-        name = waiting.pop(0)
-        tree = None if name in seen else script.tree(name)
-        if tree is None:
-            continue
-        seen.add(name)
-        yield name, tree
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom | ast.Import):
-                waiting += _imported_files(script, name, node)
 
 
 def failed_statement(script: Script, frame: int = -1) -> tuple[int, ast.stmt] | None:
@@ -84,7 +66,7 @@ def origins(script: Script, start: Made) -> Iterator[Made]:
         if at is None:
             return
         yield at
-        at = _before(script, at)
+        at = before(script, at)
 
 
 def made_at_fault(script: Script, node: ast.expr, frame: int) -> Iterator[Made]:
@@ -93,78 +75,26 @@ def made_at_fault(script: Script, node: ast.expr, frame: int) -> Iterator[Made]:
     return origins(script, Made(call.file, node, frame, call.line))
 
 
-def function_called(script: Script, file: str, call: ast.Call) -> tuple[str, Function] | None:
-    """The function of one's own that is called, if there is no doubt which."""
-    name = dotted(call.func)
-    base, _, last = name.rpartition(".")
-    tree = script.tree(file)
-    if not name or tree is None:
-        return None
-    if base == "self":
-        return _method(script, file, call.lineno, last)
-    if not base:
-        found = _defined(tree, last)
-        if isinstance(found, Function):
-            return file, found
-    return _imported_function(script, file, tree, base, last)
+def failed_nodes(script: Script) -> tuple[int, Sequence[ast.expr]]:
+    """The expressions of the last frame's statement that may have failed: those that Python's marks point at, if there are any."""
+    found = failed_statement(script)
+    if found is None:
+        return 0, ()
+    frame, statement = found
+    nodes = list(parts_of(statement))
+    part = script.calls[frame].part
+    try:
+        wanted = ast.dump(ast.parse(part, mode="eval").body) if part else ""
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frame, nodes
+    marked = next((one for one in nodes if wanted and ast.dump(one) == wanted), None)
+    if marked is None:
+        return frame, nodes
+    return frame, [one for one in ast.walk(marked) if isinstance(one, ast.expr)]
 
 
-def class_called(script: Script, file: str, call: ast.expr) -> tuple[str, ast.ClassDef] | None:
-    """The class of one's own of which an object is made there."""
-    name = dotted(call.func) if isinstance(call, ast.Call) else ""
-    return class_named(script, file, name.rpartition(".")[2]) if name else None
-
-
-def class_named(script: Script, file: str, name: str) -> tuple[str, ast.ClassDef] | None:
-    """The only class of this name, in this file or in those near."""
-    tree = script.tree(file)
-    here = [] if tree is None else _classes(tree, name)
-    if len(here) == 1:
-        return file, here[0]
-    found = [(other, one) for other, tree in near(script) for one in _classes(tree, name)]
-    return found[0] if len(found) == 1 else None
-
-
-def method_of(owner: ast.ClassDef, name: str) -> Function | None:
-    """A method of a class, the last of that name."""
-    found = [one for one in owner.body if isinstance(one, Function) and one.name == name]
-    return found[-1] if found else None
-
-
-def returns_of(function: Function) -> list[ast.Return]:
-    """What a function returns, in order."""
-    found = [one for one in own_nodes(function) if isinstance(one, ast.Return)]
-    return sorted(found, key=lambda one: one.lineno)
-
-
-def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    """An argument by its name, or where it stands."""
-    for one in call.keywords:
-        if one.arg == name:
-            return one.value
-    is_there = position is not None and position < len(call.args)
-    return call.args[position] if is_there and position is not None else None
-
-
-def is_true(node: ast.expr | None) -> bool:
-    """Whether it is the literal True."""
-    return isinstance(node, ast.Constant) and node.value is True
-
-
-def shown(node: ast.AST, most: int = 80) -> str:
-    """Code on one line, for an answer."""
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= most else f"{text[:most]}…"
-
-
-def is_module(owner: ast.ClassDef) -> bool:
-    """Whether a class is a network of torch right away."""
-    return any(
-        dotted(one).rpartition(".")[2] in ("Module", "LightningModule") for one in owner.bases
-    )
-
-
-def _before(script: Script, at: Made) -> Made | None:
+def before(script: Script, at: Made) -> Made | None:
+    """From what an expression has its value, one step back; None where that is not sure."""
     if isinstance(at.node, ast.Name):
         return _of_name(script, at, at.node)
     if isinstance(at.node, ast.Attribute):
@@ -184,14 +114,18 @@ def _of_name(script: Script, at: Made, name: ast.Name) -> Made | None:
     scope = scope_at(tree, at.line)
     parents = parents_of(scope)
     bound = binders(scope, name.id)
+    given = [one for one in parameters(scope) if one.arg == name.id]
+    if given and not bound and isinstance(scope, Function):
+        return _given(script, at, scope, name.id)
+    bound = [*given, *bound]
     if isinstance(scope, Function) and not bound:
-        if name.id in _parameters(scope):
-            return _given(script, at, scope, name.id)
         line = next((one.line for one in script.calls if one.file == at.file), 0)
         # As the file's own frame sees it, if that is on the stack.
         at = replace(at, line=line if scope_at(tree, line) is tree else 1 << 30, frame=None)
         parents, bound = parents_of(tree), binders(tree, name.id)
     chosen = _last(bound, at.line, parents)
+    if isinstance(chosen, ast.arg) and isinstance(scope, Function):
+        return _given(script, at, scope, name.id)
     value = None if chosen is None else _assigned(chosen, parents)
     if chosen is not None and value is None:
         return _of_results(script, at, chosen, parents)
@@ -267,47 +201,73 @@ def _of_attribute(script: Script, at: Made, node: ast.Attribute) -> Made | None:
     return Made(at.file, found[0].value, None, found[0].lineno)
 
 
-def attributes_set(owner: ast.ClassDef) -> dict[str, list[ast.stmt]]:
-    """What the methods of a class set on `self`, and by which statements."""
-    found: dict[str, list[ast.stmt]] = {}
-    for statement in ast.walk(owner):
-        if not isinstance(
-            statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For | ast.With
-        ):
-            continue
-        for node in _targets(statement):
-            if isinstance(node, ast.Attribute) and dotted(node) == f"self.{node.attr}":
-                found.setdefault(node.attr, []).append(statement)
-    return found
-
-
-def _targets(statement: ast.stmt) -> Iterator[ast.AST]:
-    if isinstance(statement, ast.Assign):
-        given: list[ast.expr] = statement.targets
-    elif isinstance(statement, ast.AnnAssign | ast.AugAssign | ast.For):
-        given = [statement.target]
-    elif isinstance(statement, ast.With):
-        given = [one.optional_vars for one in statement.items if one.optional_vars is not None]
-    else:
-        given = []
-    for one in given:
-        yield from (
-            node for node in ast.walk(one) if isinstance(getattr(node, "ctx", None), ast.Store)
-        )
-
-
 def _given(script: Script, at: Made, scope: Function, name: str) -> Made | None:
-    """What the caller in the stack gave for a parameter."""
-    if at.frame is None or at.frame == 0:
+    """What the caller in the stack gave for a parameter; where the stack has none, the only call there is."""
+    if at.frame is None:
+        return _given_anywhere(script, at, scope, name)
+    if at.frame == 0:
         return None
     index = at.frame - 1
     caller = script.calls[index]
     found = failed_statement(script, index)
     calls = [] if found is None else calls_of(found[1], scope.name)
+    if found is not None and not calls and scope.name in _OF_OBJECTS:
+        calls = _calls_of_object(script, caller.file, found[1], at, index)
     if len(calls) != 1:
         return None
     value = given_for(calls[0], scope, name)
     return None if value is None else Made(caller.file, value, index, caller.line)
+
+
+def _calls_of_object(
+    script: Script, file: str, statement: ast.stmt, at: Made, frame: int
+) -> list[ast.Call]:
+    """`crit(model(x), y)`, where `crit` is an object of the class whose forward it is."""
+    tree = script.tree(at.file)
+    owner = None if tree is None else class_at(tree, at.line)
+    line = script.calls[frame].line
+    scope = None if tree is None else scope_at(tree, at.line)
+    if owner is not None and isinstance(scope, Function) and scope.name == "__init__":
+        return calls_of(statement, owner.name)
+    return [
+        one
+        for one in parts_of(statement)
+        if owner is not None
+        and isinstance(one, ast.Call)
+        and isinstance(one.func, ast.Name | ast.Attribute)
+        and any(
+            (class_called(script, made.file, made.node) or ("", None))[1] is owner
+            for made in origins(script, Made(file, one.func, frame, line))
+        )
+    ]
+
+
+def _given_anywhere(script: Script, at: Made, scope: Function, name: str) -> Made | None:
+    tree = script.tree(at.file)
+    owner = None if tree is None else class_at(tree, scope.lineno)
+    is_init = scope.name == "__init__" and owner is not None
+    wanted = owner.name if owner is not None and is_init else scope.name
+    if owner is not None and not is_init:
+        return None
+    files = all_files(script)
+    makers = [
+        one
+        for _, tree in files
+        for one in all_nodes(tree)
+        if isinstance(one, Function | ast.ClassDef) and one.name == wanted
+    ]
+    uses = [
+        (file, one) for file, tree in files for one in calls_in([tree]) if called(one) == wanted
+    ]
+    if len(makers) != 1 or len(uses) != 1:
+        return None
+    file, call = uses[0]
+    names = [one for one in _parameters(scope) if one != "self"]
+    has_star = any(isinstance(one, ast.Starred) for one in call.args)
+    if name not in names or has_star:
+        return None
+    value = argument(call, name, names.index(name))
+    return None if value is None else Made(file, value, None, call.lineno)
 
 
 def calls_of(statement: ast.stmt, function: str) -> list[ast.Call]:
@@ -324,67 +284,22 @@ def given_for(call: ast.Call, function: Function, name: str) -> ast.expr | None:
     if any(isinstance(one, ast.Starred) for one in call.args):
         return None
     names = _parameters(function)
-    is_method = bool(names) and names[0] in ("self", "cls") and isinstance(call.func, ast.Attribute)
+    is_bound = isinstance(call.func, ast.Attribute) or function.name in _OF_OBJECTS
+    is_method = bool(names) and names[0] in ("self", "cls") and is_bound
     place = names.index(name) - int(is_method) if name in names else None
     return argument(call, name, place if place is None or place >= 0 else None)
 
 
+def parameters(scope: ast.AST) -> list[ast.arg]:
+    """Those of a function; none of a module."""
+    if not isinstance(scope, Function):
+        return []
+    given = scope.args
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs]
+
+
 def _parameters(function: Function) -> list[str]:
-    given = function.args
-    return [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-
-
-def _defined(tree: ast.Module, name: str) -> ast.AST | None:
-    found = binders(tree, name)
-    return found[0] if len(found) == 1 else None
-
-
-def _method(script: Script, file: str, line: int, name: str) -> tuple[str, Function] | None:
-    tree = script.tree(file)
-    owner = None if tree is None else class_at(tree, line)
-    found = None if owner is None else method_of(owner, name)
-    return None if found is None else (file, found)
-
-
-def _imported_function(
-    script: Script, file: str, tree: ast.Module, base: str, name: str
-) -> tuple[str, Function] | None:
-    for node in own_nodes(tree):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
-            continue
-        known = {one.asname or one.name: one.name for one in node.names}
-        if (base or name) not in known:
-            continue
-        wanted = known[name] if not base and isinstance(node, ast.ImportFrom) else name
-        for other in _imported_files(script, file, node):
-            inside = script.tree(other)
-            found = None if inside is None else _defined(inside, wanted)
-            if isinstance(found, Function):
-                return other, found
-    return None
-
-
-def _imported_files(script: Script, file: str, node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.Import):
-        modules = [one.name for one in node.names]
-    else:
-        whole = [f"{node.module}.{one.name}" if node.module else one.name for one in node.names]
-        modules = [*([node.module] if node.module else []), *whole]
-    ends = {f"{module.replace('.', '/')}.py" for module in modules}
-    folder = os.path.dirname(file)
-    return [
-        name
-        for name in script.names
-        if name.endswith(".py")
-        and (
-            os.path.relpath(name, folder or ".") in ends
-            or any(name.endswith(f"/{end}") for end in ends)
-        )
-    ]
-
-
-def _classes(tree: ast.Module, name: str) -> list[ast.ClassDef]:
-    return [one for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.name == name]
+    return [one.arg for one in parameters(function)]
 
 
 def _line(node: ast.AST) -> int:

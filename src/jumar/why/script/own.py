@@ -1,21 +1,21 @@
 """The training's own files and functions, as far as the files of its stack import and call each other."""
 
 import ast
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 from jumar.why.script.reading import Script
-from jumar.why.script.tree import Function, dotted, parents_of
+from jumar.why.script.tree import Function, dotted
 
 _MOST_WITHOUT_STACK = 12
 """Where no stack says what ran, a folder with more files is more than one training."""
 _MOST_FILES = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(NamedTuple):
     """A file of the training that ran."""
 
     file: str
@@ -28,7 +28,6 @@ def own_files(script: Script) -> Sequence[Own]:
     if not script.calls:
         trees = [Own(name, tree) for name, tree in script.trees]
         return trees if len(trees) <= _MOST_WITHOUT_STACK else ()
-    by_module = {_module_of(name): name for name in script.names if name.endswith(".py")}
     found: dict[str, ast.Module] = {}
     waiting = list(dict.fromkeys(call.file for call in reversed(script.calls)))
     while waiting and len(found) < _MOST_FILES:
@@ -36,20 +35,53 @@ def own_files(script: Script) -> Sequence[Own]:
         tree = None if name in found else script.tree(name)
         if tree is not None:
             found[name] = tree
-            waiting += [by_module[one] for one in _imported(tree) if one in by_module]
+            for node in all_nodes(tree):
+                if isinstance(node, ast.ImportFrom | ast.Import):
+                    waiting += imported_files(script, name, node)
     return [Own(name, tree) for name, tree in found.items()]
+
+
+@lru_cache(maxsize=1)
+def all_files(script: Script) -> Sequence[Own]:
+    """Also those that import the files of the stack, if the code is not too large: a data loader's process has no stack of the script."""
+    if sum(name.endswith(".py") for name in script.names) > _MOST_FILES:
+        return own_files(script)
+    return [Own(name, tree) for name, tree in script.trees]
+
+
+def imported_files(script: Script, file: str, node: ast.Import | ast.ImportFrom) -> Sequence[str]:
+    """The files of the code that an import may mean, those beside the file first."""
+    if isinstance(node, ast.Import):
+        modules = [one.name for one in node.names]
+    else:
+        front = [node.module] if node.module else []
+        modules = [*front, *(".".join([*front, one.name]) for one in node.names)]
+    folder = os.path.dirname(file)
+    found: dict[str, None] = {}
+    for module in modules:
+        path = module.replace(".", "/")
+        ends = (f"{path}.py", f"{path}/__init__.py")
+        for name in _by_last(script).get(module.rpartition(".")[2], ()):
+            if name.endswith(tuple(f"/{end}" for end in ends)) or name in ends:
+                found[name] = None
+    return sorted(found, key=lambda name: os.path.dirname(name) != folder)
+
+
+@lru_cache(maxsize=1)
+def _by_last(script: Script) -> Mapping[str, Sequence[str]]:
+    """The Python files by the last part of their modules' names."""
+    found: dict[str, list[str]] = {}
+    for name in script.names:
+        if name.endswith(".py"):
+            path = name.removesuffix(".py").removesuffix("/__init__")
+            found.setdefault(path.rpartition("/")[2], []).append(name)
+    return found
 
 
 @lru_cache(maxsize=128)
 def all_nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
     """What `ast.walk` gives, once for all checks."""
     return tuple(ast.walk(tree))
-
-
-@lru_cache(maxsize=64)
-def holders_in(tree: ast.Module) -> dict[ast.AST, ast.AST]:
-    """For each node of a file what it is in, once for all checks."""
-    return parents_of(tree)
 
 
 def functions_of(files: Sequence[Own]) -> dict[str, tuple[Own, Function]]:
@@ -90,35 +122,7 @@ def called(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
-def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    """An argument by its name, or where it stands."""
-    for one in call.keywords:
-        if one.arg == name:
-            return one.value
-    is_there = position is not None and position < len(call.args)
-    return call.args[position] if is_there and position is not None else None
-
-
 def text_in(node: ast.AST | None) -> str | None:
     """The text that a literal is."""
     value = node.value if isinstance(node, ast.Constant) else None
     return value if isinstance(value, str) else None
-
-
-def shown(node: ast.AST, most: int = 80) -> str:
-    """Code on one line, for an answer."""
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= most else f"{text[:most]}…"
-
-
-def _module_of(name: str) -> str:
-    return name.rpartition("/")[2].removesuffix(".py")
-
-
-def _imported(tree: ast.Module) -> Iterator[str]:
-    for node in all_nodes(tree):
-        if isinstance(node, ast.Import):
-            yield from (one.name.rpartition(".")[2] for one in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield (node.module or "").rpartition(".")[2]
-            yield from (one.name for one in node.names)

@@ -5,18 +5,9 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
-from jumar.why.script.own import (
-    Own,
-    all_nodes,
-    argument,
-    called,
-    calls_in,
-    own_files,
-    shown,
-    text_in,
-)
+from jumar.why.script.own import Own, all_nodes, called, calls_in, own_files, text_in
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, dotted, scope_at, statement_at
+from jumar.why.script.tree import Function, argument, dotted, scope_at, shown, statement_at
 
 CAUSES = frozenset(("file-missing", "zero-division", "data-empty", "configuration", "index-range"))
 _MISSING = re.compile(r"No such file or directory: '(?P<path>[^'\n]+)'")

@@ -4,19 +4,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from jumar.why.script.own import (
-    Own,
-    all_nodes,
-    argument,
-    called,
-    calls_in,
-    functions_of,
-    own_files,
-    shown,
-    text_in,
-)
+from jumar.why.script.own import Own, all_nodes, called, calls_in, functions_of, own_files, text_in
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, dotted, own_nodes, scope_at
+from jumar.why.script.tree import Function, argument, dotted, own_nodes, scope_at, shown
 
 CAUSES = frozenset(
     (

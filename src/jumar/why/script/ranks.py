@@ -13,10 +13,9 @@ from jumar.why.script.own import (
     functions_of,
     is_call_of,
     own_files,
-    shown,
 )
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, dotted, own_nodes
+from jumar.why.script.tree import Function, dotted, own_nodes, shown
 
 CAUSES = frozenset(
     ("rank-mismatch", "peer-late", "peer-lost", "peer-silent", "peer-finished", "stalled")

@@ -42,6 +42,8 @@ class Call:
     line: int
     function: str
     source: str
+    part: str = ""
+    """What of the statement failed, where Python's marks tell it."""
 
 
 class Script:
@@ -122,7 +124,7 @@ class Script:
         for name in dict.fromkeys(islice(self._code.meant(frame.path), _MOST_MEANT)):
             lines = self.lines(name)[frame.line - 1 : frame.line]
             if cited and [line.strip()[:_CITED] for line in lines] == [cited]:
-                yield Call(name, frame.line, frame.function, frame.source)
+                yield Call(name, frame.line, frame.function, frame.source, frame.part)
                 return
 
 

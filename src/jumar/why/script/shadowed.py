@@ -5,7 +5,9 @@ import builtins
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import attributes_set, failed_statement, near, parts_of
+from jumar.why.script.defined import attributes_set
+from jumar.why.script.origin import failed_statement, parts_of
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import (
     Function,
@@ -169,7 +171,7 @@ def _hidden_method(
 
 
 def _owners(script: Script, method: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         for node in own_nodes(tree):
             if isinstance(node, ast.ClassDef) and any(
                 isinstance(one, Function) and one.name == method for one in node.body

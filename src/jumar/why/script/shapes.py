@@ -4,19 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jumar.why.script.origin import (
-    argument,
-    class_named,
-    failed_statement,
-    function_called,
-    is_true,
-    method_of,
-    near,
-    parts_of,
-    shown,
-)
+from jumar.why.script.defined import class_named, function_called, is_true, method_of
+from jumar.why.script.origin import failed_statement, parts_of
+from jumar.why.script.own import own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function, class_at, dotted, own_nodes, scope_at
+from jumar.why.script.tree import Function, argument, class_at, dotted, own_nodes, scope_at, shown
 
 CAUSES = frozenset(("shape", "data-pipeline", "index-range", "library-use", "collective-argument"))
 _DIFFER = re.compile(
@@ -144,7 +136,7 @@ def _is_measured(tree: ast.Module, node: ast.AST, size: ast.expr) -> bool:
 def _drops_last(script: Script) -> bool:
     return any(
         isinstance(node, ast.Call) and is_true(argument(node, "drop_last"))
-        for _, tree in near(script)
+        for _, tree in own_files(script)
         for node in ast.walk(tree)
     )
 
@@ -153,7 +145,7 @@ def _windows(fault: Fault, script: Script) -> Finding | None:
     """__len__ leaves out a part of what __getitem__ reads."""
     if _STACKED not in fault.error:
         return None
-    for file, tree in near(script):
+    for file, tree in own_files(script):
         for owner in ast.walk(tree):
             if not isinstance(owner, ast.ClassDef) or class_named(script, file, owner.name) is None:
                 continue

@@ -4,9 +4,17 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from jumar.why.script.own import Own, all_nodes, called, calls_in, holders_in, own_files, shown
+from jumar.why.script.own import Own, all_nodes, called, calls_in, own_files
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import chain_of, dotted, own_nodes, scope_at, statement_at
+from jumar.why.script.tree import (
+    chain_of,
+    dotted,
+    own_nodes,
+    parents_of,
+    scope_at,
+    shown,
+    statement_at,
+)
 
 CAUSES = frozenset(
     (
@@ -160,7 +168,7 @@ def _filled(attempt: ast.Try) -> Iterator[str]:
 
 def _is_in_loop(own: Own, attempt: ast.Try) -> bool:
     return any(
-        isinstance(one, ast.For | ast.While) for one in chain_of(attempt, holders_in(own.tree))
+        isinstance(one, ast.For | ast.While) for one in chain_of(attempt, parents_of(own.tree))
     )
 
 

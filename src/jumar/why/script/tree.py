@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = ast.Module | Function
@@ -64,8 +65,9 @@ def bound_by(node: ast.AST) -> set[str]:
     return {node.name} if isinstance(node, ast.ExceptHandler) and node.name else set()
 
 
+@lru_cache(maxsize=256)
 def parents_of(tree: ast.AST) -> dict[ast.AST, ast.AST]:
-    """For each node what it is in."""
+    """For each node what it is in, once for all checks."""
     return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
@@ -83,3 +85,18 @@ def dotted(node: ast.AST) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """An argument by its name, or where it stands."""
+    for one in call.keywords:
+        if one.arg == name:
+            return one.value
+    is_there = position is not None and position < len(call.args)
+    return call.args[position] if is_there and position is not None else None
+
+
+def shown(node: ast.AST, most: int = 80) -> str:
+    """Code on one line, for an answer."""
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= most else f"{text[:most]}…"

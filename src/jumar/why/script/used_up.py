@@ -3,19 +3,19 @@
 import ast
 import re
 
-from jumar.why.script.origin import (
-    LOOPS,
-    Made,
+from jumar.why.script.defined import function_called, is_true
+from jumar.why.script.origin import LOOPS, Made, failed_statement, origins, parts_of
+from jumar.why.script.reading import Fault, Finding, Script
+from jumar.why.script.tree import (
+    Scope,
     argument,
-    failed_statement,
-    function_called,
-    is_true,
-    origins,
-    parts_of,
+    chain_of,
+    dotted,
+    own_nodes,
+    parents_of,
+    scope_at,
     shown,
 )
-from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Scope, chain_of, dotted, own_nodes, parents_of, scope_at
 
 CAUSES = frozenset(
     (

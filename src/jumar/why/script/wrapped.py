@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from jumar.why.script.own import Own, all_nodes, called, calls_in, functions_of, own_files, shown
+from jumar.why.script.own import Own, all_nodes, called, calls_in, functions_of, own_files
 from jumar.why.script.ranks import only_some_ranks
 from jumar.why.script.reading import Fault, Finding, Script
-from jumar.why.script.tree import Function
+from jumar.why.script.tree import Function, shown
 
 CAUSES = frozenset(("rank-mismatch", "peer-late", "peer-lost", "peer-finished", "stalled"))
 _WRAPS = frozenset(("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"))
