@@ -10,7 +10,10 @@ from jumar.errors import JumarError
 _MOST_BYTES = 1 << 20
 _MOST_SEEN, _MOST_DEEP = 5_000, 6
 _PASSED = frozenset(("__pycache__", "node_modules", "site-packages", "build", "dist", "wandb"))
-_READ = (".py", ".sh", ".slurm", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".txt")
+_READ = (
+    *(".py", ".sh", ".bash", ".slurm", ".sbatch", ".pbs", ".job"),
+    *(".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".txt"),
+)
 """What checks may read."""
 _OTHER_BYTES = 64 * 1024
 _ENVIRONMENT = "pyvenv.cfg"
@@ -48,7 +51,8 @@ class Folders:
     command: Sequence[str] = ()
 
     def __init__(self, roots: Sequence[str], *, is_sure: bool) -> None:
-        self._roots = tuple(roots)
+        # Otherwise a file of a stack and the same one of a folder would have two names.
+        self._roots = tuple(map(os.path.abspath, roots))
         self.is_sure = is_sure
 
     def meant(self, path: str) -> Iterator[str]:

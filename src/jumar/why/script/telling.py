@@ -1,16 +1,21 @@
 """What the script shows, as a part of the answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jumar.spec.verdicts import Evidence
 from jumar.why.details import FIRST, WHAT, Detail
 from jumar.why.event import Event
 from jumar.why.knowledge import Cause, causes
+from jumar.why.raised import Frame
 from jumar.why.script.checks import found_in
 from jumar.why.script.code import Code
 from jumar.why.script.reading import Fault, Finding, Script
 
 _SHOWN = 300
+_BETWEEN_RANKS = frozenset(
+    ("rank-mismatch", "peer-late", "peer-lost", "peer-silent", "peer-finished", "stalled")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +29,21 @@ class Shown:
 NOTHING_SHOWN = Shown()
 
 
-def show_in_script(event: Event, code: Code | None, log: str) -> Shown:
-    """What the script shows of an event: told in the place of what the log told, or with it; `log` is what stands around it."""
+def show_in_script(
+    event: Event, code: Code | None, log: str, stacks: Sequence[Sequence[Frame]] = ()
+) -> Shown:
+    """What the script shows of an event: told in the place of what the log told, or with it; `log` is what stands around it.
+
+    Of `stacks` the first counts, where a rank that has none met the others at an operation."""
     if code is None:
         return NOTHING_SHOWN
     error = event.values.get("error", event.line.text.strip())
     fault = Fault(
         event.cause.name, event.particular, error, event.values, log, rank=event.line.rank
     )
-    found = found_in(fault, Script(code, event.stack))
+    others = stacks if event.cause.name in _BETWEEN_RANKS else ()
+    stack = event.stack or next(filter(None, others), ())
+    found = found_in(fault, Script(code, stack))
     if found is None:
         return NOTHING_SHOWN
     cause = event.cause if found.cause is None else causes()[found.cause]
