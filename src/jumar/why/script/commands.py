@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from jumar.why.script.own import argument, called, calls_in, functions_of, own_files, shown, text_in
 from jumar.why.script.reading import Fault, Finding, Place, Script

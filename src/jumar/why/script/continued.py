@@ -10,7 +10,9 @@ CAUSES = frozenset(("syntax", "arguments", "command-missing"))
 _SAID = re.compile(
     r"the following arguments are required|command not found|not found$|unrecognized arguments|[Mm]issing (?:option|argument)|No such option|Usage:"
 )
-_AT = re.compile(r"(?P<file>[\w./~+-]+): (?:line )?(?P<line>\d+): (?P<word>-\S*): (?:command )?not found")
+_AT = re.compile(
+    r"(?P<file>[\w./~+-]+): (?:line )?(?P<line>\d+): (?P<word>-\S*): (?:command )?not found"
+)
 _BLANK = re.compile(r"\S\s*\\[ \t]+$|^\s*\\[ \t]+$")
 _COMMENT = re.compile(r"(?:^|\s)\\\s+#")
 _FEW = 3

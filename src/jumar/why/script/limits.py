@@ -15,7 +15,7 @@ from jumar.why.script.own import (
 )
 from jumar.why.script.reading import Fault, Finding, Place, Script
 from jumar.why.script.shelltext import shell_lines, shell_value
-from jumar.why.script.tree import chain_of, dotted
+from jumar.why.script.tree import chain_of, dotted, statement_at
 
 CAUSES = frozenset(
     (
@@ -26,7 +26,9 @@ CAUSES = frozenset(
 _ULIMIT = re.compile(
     r"\bulimit\s+(?:-[SH]\s+)*-(?:[SH]*)(?P<which>[tnvuf])\s+(?P<value>[^\s;&|#]+)"
 )
-_PRLIMIT = re.compile(r"\bprlimit\b[^\n]*?--(?P<which>cpu|nofile|as|nproc|fsize)=(?P<value>[^\s:]+)")
+_PRLIMIT = re.compile(
+    r"\bprlimit\b[^\n]*?--(?P<which>cpu|nofile|as|nproc|fsize)=(?P<value>[^\s:]+)"
+)
 _NAMED = {"cpu": "t", "nofile": "n", "as": "v", "nproc": "u", "fsize": "f"}
 _RESOURCES = {
     "RLIMIT_CPU": "t",
@@ -44,6 +46,10 @@ _FEW_BYTES = 4
 _KIB = 1024
 _ASKED = re.compile(r"you tried to allocate (?P<bytes>\d+) bytes")
 _MEMORY = re.compile(r"out of memory|oom[-_ ]?kill|OOMKilled|Killed process \d+", re.I)
+_OPENS = re.compile(
+    r"^(?:open|io\.open|gzip\.open|bz2\.open|h5py\.File|zipfile\.ZipFile|ZipFile|tarfile\.open|np\.load|np\.memmap|numpy\.memmap|Image\.open|rasterio\.open|safe_open|netCDF4\.Dataset|\w+\.open)$"
+)
+_LOOPS = ast.For | ast.While | ast.ListComp | ast.DictComp | ast.SetComp
 _OF_WORKERS = re.compile(r"worker|ancdata|received 0 items|DataLoader|rebuild_storage_fd", re.I)
 
 
@@ -58,7 +64,8 @@ class _Limit:
 def look(fault: Fault, script: Script) -> Finding | None:
     """The line that sets the limit, and what in the code uses it up."""
     if fault.cause == "file-limit":
-        return _tensors_kept(fault, script) or _told(script, "n", "limit-files", "file-limit")
+        found = _tensors_kept(fault, script) or _files_kept(script)
+        return found or _told(script, "n", "limit-files", "file-limit")
     if fault.cause == "process-limit":
         return _told(script, "u", "limit-processes", "process-limit")
     if fault.cause == "host-allocation":
@@ -160,6 +167,25 @@ def _tensors_kept(fault: Fault, script: Script) -> Finding | None:
     return None
 
 
+def _files_kept(script: Script) -> Finding | None:
+    """A file is opened for each of many, and none is closed."""
+    failed = script.failed
+    tree = None if failed is None else script.tree(failed.file)
+    statement = None if failed is None or tree is None else statement_at(tree, failed.line)
+    if failed is None or tree is None or statement is None:
+        return None
+    opens = next((one for one in calls_in([statement]) if _OPENS.match(dotted(one.func))), None)
+    if opens is None or isinstance(statement, ast.With):
+        return None
+    around = list(chain_of(opens, holders_in(tree)))
+    loop = next((one for one in around if isinstance(one, _LOOPS)), None)
+    if loop is None or any(called(one) == "close" for one in calls_in([loop])):
+        return None
+    where = script.place(failed.file, opens)
+    values = {"code": where.text[:120], "where": str(where)}
+    return Finding("files-kept", values, (where,), "library-use")
+
+
 def _over_loader(tree: ast.Module, node: ast.expr) -> bool:
     """Whether a loop goes over a DataLoader, as far as its name or its making tells."""
     if isinstance(node, ast.Call) and called(node) in ("enumerate", "tqdm", "track", "zip"):
@@ -174,7 +200,9 @@ def _over_loader(tree: ast.Module, node: ast.expr) -> bool:
         and any(dotted(to).rpartition(".")[2] == name for to in one.targets)
         for one in all_nodes(tree)
     )
-    return bool(name) and (is_made or re.search(r"loader|_dl$|^dl$|batches", name, re.I) is not None)
+    return bool(name) and (
+        is_made or re.search(r"loader|_dl$|^dl$|batches", name, re.I) is not None
+    )
 
 
 def _kept_in(loop: ast.For, given: set[str]) -> Iterator[ast.Call]:
@@ -184,7 +212,9 @@ def _kept_in(loop: ast.For, given: set[str]) -> Iterator[ast.Call]:
         if called(call) not in ("append", "extend") or len(call.args) != 1:
             continue
         parts = call.args[0].elts if isinstance(call.args[0], ast.Tuple) else [call.args[0]]
-        is_inner = any(isinstance(one, ast.For) for one in chain_of(call, holders) if one is not loop)
+        is_inner = any(
+            isinstance(one, ast.For) for one in chain_of(call, holders) if one is not loop
+        )
         if not is_inner and any(_base(one) in given for one in parts):
             yield call
 

@@ -25,10 +25,15 @@ _GROUPS = re.compile(
     r"loaded state dict has a different number of parameter groups"
     r"|loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
 )
-_RESUMES = re.compile(r"resum|restor|continu\w+ (?:from|at)|load(?:ed|ing)\b[^\n]*(?:ck|check|state|last)|--resume", re.I)
+_RESUMES = re.compile(
+    r"resum|restor|continu\w+ (?:from|at)|load(?:ed|ing)\b[^\n]*(?:ck|check|state|last)|--resume",
+    re.I,
+)
 _SCHEDULES = frozenset(("OneCycleLR",))
 _CHANGES = frozenset(("add_param_group",))
-_OPTIMIZERS = re.compile(r"^(?:\w*Adam\w*|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lion|Adafactor|ASGD|Rprop)$")
+_OPTIMIZERS = re.compile(
+    r"^(?:\w*Adam\w*|SGD|RMSprop|Adagrad|Adadelta|LBFGS|Lion|Adafactor|ASGD|Rprop)$"
+)
 
 
 def look(fault: Fault, script: Script) -> Finding | None:
@@ -42,10 +47,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
 def _totals(fault: Fault, script: Script, stepped: re.Match[str]) -> Finding | None:
     files = own_files(script)
     made = [
-        (own, call)
-        for own in files
-        for call in calls_in([own.tree])
-        if called(call) in _SCHEDULES
+        (own, call) for own in files for call in calls_in([own.tree]) if called(call) in _SCHEDULES
     ]
     names = {dotted(to).rpartition(".")[2] for own, call in made for to in _targets(own, call)}
     loads = [
@@ -119,17 +121,22 @@ def _changes(files: Sequence[Own]) -> Iterator[tuple[Own, ast.Call]]:
             if called(call) in _CHANGES:
                 yield own, call
     for own in files:
-        made: dict[str, list[ast.Call]] = {}
-        for node in all_nodes(own.tree):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                for to in node.targets:
-                    if _OPTIMIZERS.match(called(node.value)):
-                        made.setdefault(dotted(to), []).append(node.value)
-        for them in made.values():
+        for them in _optimizers(own).values():
             first, *others = sorted(them, key=lambda one: one.lineno)
             kept = [ast.unparse(one.args[0]) for one in (first, *others) if one.args]
             if len(others) == 1 and len(set(kept)) > 1 and _in_loop(own.tree, others[0]):
                 yield own, others[0]
+
+
+def _optimizers(own: Own) -> dict[str, list[ast.Call]]:
+    """What makes optimizers, by the names that they get."""
+    made: dict[str, list[ast.Call]] = {}
+    for node in all_nodes(own.tree):
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(value, ast.Call) and _OPTIMIZERS.match(called(value)):
+            for to in node.targets if isinstance(node, ast.Assign) else ():
+                made.setdefault(dotted(to), []).append(value)
+    return made
 
 
 def _in_loop(tree: ast.Module, call: ast.Call) -> bool:

@@ -25,7 +25,9 @@ _CUT = re.compile(
 _ENDED = re.compile(
     r"\bKilled\b|SIGKILL|SIGTERM|TIME LIMIT|CANCELLED|[Pp]reempt|No space left|\b137\b|\b143\b|[Rr]equeu|Terminated\b|KeyboardInterrupt|oom[-_ ]kill"
 )
-_SUFFIX = re.compile(r"[^/\\{}]*\.(?:pt|pth|ckpt|bin|pkl|pickle|npz|npy|json|tar|safetensors|h5|state)$")
+_SUFFIX = re.compile(
+    r"[^/\\{}]*\.(?:pt|pth|ckpt|bin|pkl|pickle|npz|npy|json|tar|safetensors|h5|state)$"
+)
 _WRAPPERS = {
     "AveragedModel": "module.",
     "DistributedDataParallel": "module.",
@@ -179,7 +181,11 @@ def _unmatched(fault: Fault, script: Script) -> Finding | None:
     for one in calls_in([save]):
         wrapper = _wrapped(at.tree, one.func) if called(one) == "state_dict" else None
         if wrapper is not None and "removeprefix" not in ast.unparse(own.tree):
-            values |= {"wrapper": wrapper, "prefix": _WRAPPERS[wrapper], "model": dotted(one.func).rpartition(".")[0]}
+            values |= {
+                "wrapper": wrapper,
+                "prefix": _WRAPPERS[wrapper],
+                "model": dotted(one.func).rpartition(".")[0],
+            }
             return Finding("keys-prefixed", values, (where, saved), "checkpoint-fit")
     return None
 

@@ -9,7 +9,9 @@ from jumar.why.script.shelltext import SHELL, ShellLine, shell_lines, shell_valu
 CAUSES = frozenset(
     ("module-missing", "command-missing", "library-mismatch", "import-name", "library-missing")
 )
-_MODULE = re.compile(r"No module named '(?P<name>\w+)|(?P<tool>torchrun|accelerate|deepspeed): command")
+_MODULE = re.compile(
+    r"No module named '(?P<name>\w+)|(?P<tool>torchrun|accelerate|deepspeed): command"
+)
 _ACTIVATES = re.compile(
     r"(?:^|[;&]\s*|\s)(?:source|\.)\s+\S*/activate\b|\b(?:conda|mamba|micromamba)\s+activate\s+\S|\b(?:pip3?|pip)\s+install\b"
 )
@@ -18,9 +20,12 @@ _STARTS = re.compile(
 )
 _FRONT = re.compile(r"\bPATH=(?P<value>[\"']?[^\s;]*?):?(?:\$PATH|\$\{PATH\})")
 _MODULES = re.compile(
-    r"^\s*(?:module|ml)\s+(?:purge|reset|restore|(?:load|swap|add)\s+[^\n]*(?:python|conda|pytorch|tensorflow))", re.I
+    r"^\s*(?:module|ml)\s+(?:purge|reset|restore|(?:load|swap|add)\s+[^\n]*(?:python|conda|pytorch|tensorflow))",
+    re.I,
 )
-_LEAVES = re.compile(r"^\s*(?:conda\s+)?deactivate\b|^\s*(?:source|\.)\s+(?:~|\$HOME|/etc)/\.?(?:bashrc|profile|bash_profile)")
+_LEAVES = re.compile(
+    r"^\s*(?:conda\s+)?deactivate\b|^\s*(?:source|\.)\s+(?:~|\$HOME|/etc)/\.?(?:bashrc|profile|bash_profile)"
+)
 _SOURCES = re.compile(r"(?:^|[;&]\s*)(?:source|\.)\s+[\"']?(?P<file>[^\s\"';]+)")
 _WITH_PYTHON = re.compile(r"^/usr(?:/local)?/s?bin/?$|^/bin/?$|conda|python|venv|/envs?/")
 

@@ -24,13 +24,23 @@ _SIZES = re.compile(
     r"appears not to match (?:sizes|strides) of the same param|params?\[\d+\] in this process|expects same model|same param(?:eter)? in process 0"
     r"|mismatched? (?:parameter|model)\w* (?:shape|size)s? (?:across|between) ranks"
 )
-_WORLD = re.compile(r"world|num_replicas|nprocs|n_?ranks|num_ranks|n_?procs|num_processes|ngpus|n_gpus", re.I)
-_EVENED = re.compile(r"\bJoin\(|\.join\(\)|ReduceOp\.MIN|//\s*\w*world\w*\s*\*|split_dataset_by_node|cycle\(|even_batches|\binfinite")
-_SHARED = frozenset(("broadcast_object_list", "all_gather_object", "gather_object", "scatter_object_list"))
-_WRAPS = frozenset(("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "prepare", "setup"))
+_WORLD = re.compile(
+    r"world|num_replicas|nprocs|n_?ranks|num_ranks|n_?procs|num_processes|ngpus|n_gpus", re.I
+)
+_EVENED = re.compile(
+    r"\bJoin\(|\.join\(\)|ReduceOp\.MIN|//\s*\w*world\w*\s*\*|split_dataset_by_node|cycle\(|even_batches|\binfinite"
+)
+_SHARED = frozenset(
+    ("broadcast_object_list", "all_gather_object", "gather_object", "scatter_object_list")
+)
+_WRAPS = frozenset(
+    ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "prepare", "setup")
+)
 _DEEP = 5
 _COUNTED = re.compile(r"(?P<n>\d+) (?:\w+ )?(?:shards?|files?|parts?|tars?)\b", re.I)
-_WORLD_SAID = re.compile(r"world[ _]?size\W{0,3}(?P<n>\d+)|(?P<m>\d+) (?:ranks|processes|gpus)", re.I)
+_WORLD_SAID = re.compile(
+    r"world[ _]?size\W{0,3}(?P<n>\d+)|(?P<m>\d+) (?:ranks|processes|gpus)", re.I
+)
 
 
 def look(fault: Fault, script: Script) -> Finding | None:
@@ -98,7 +108,9 @@ def _batches(fault: Fault, script: Script, files: Sequence[Own]) -> Finding | No
     """An epoch goes over the part, and its steps wait for those of the other ranks."""
     found = [(own, part) for own in files for part in _parts(own)]
     is_joint = any(
-        called(call) in _WRAPS or is_collective(call) for own in files for call in calls_in([own.tree])
+        called(call) in _WRAPS or is_collective(call)
+        for own in files
+        for call in calls_in([own.tree])
     )
     if len(found) != 1 or not is_joint or _is_even(fault.log):
         return None
@@ -169,22 +181,14 @@ def _followed(
     takes: dict[str, tuple[Own, ast.AST]],
 ) -> tuple[ast.AST, tuple[Own, ast.AST]] | None:
     """The names of a statement, traced back to what was made of a part: that line, and the part."""
-    sets: dict[str, list[ast.Assign]] = {}
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Assign) and node.lineno < statement.lineno:
-            for to in node.targets:
-                for one in ast.walk(to):
-                    if isinstance(one, ast.Name):
-                        sets.setdefault(one.id, []).append(node)
+    sets = _sets_above(scope, statement)
     waiting: list[tuple[ast.AST, ast.AST, int]] = [(statement, statement, 0)]
     seen: set[int] = set()
     while waiting:
         node, user, deep = waiting.pop(0)
-        for one in ast.walk(node):
-            if id(one) in parts:
-                return user, (own, one)
-            if isinstance(one, ast.Call) and called(one) in takes:
-                return user, takes[called(one)]
+        found = _part_in(own, node, parts, takes)
+        if found is not None:
+            return user, found
         if deep >= _DEEP:
             continue
         used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
@@ -193,4 +197,28 @@ def _followed(
                 if id(made) not in seen:
                     seen.add(id(made))
                     waiting.append((made, node, deep + 1))
+    return None
+
+
+def _sets_above(scope: ast.AST, statement: ast.stmt) -> dict[str, list[ast.Assign]]:
+    """What gives the names of a scope their values above a statement."""
+    sets: dict[str, list[ast.Assign]] = {}
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and node.lineno < statement.lineno:
+            names = [one for to in node.targets for one in ast.walk(to)]
+            for one in names:
+                if isinstance(one, ast.Name):
+                    sets.setdefault(one.id, []).append(node)
+    return sets
+
+
+def _part_in(
+    own: Own, node: ast.AST, parts: set[int], takes: dict[str, tuple[Own, ast.AST]]
+) -> tuple[Own, ast.AST] | None:
+    """The part that a piece of code takes, itself or through a function."""
+    for one in ast.walk(node):
+        if id(one) in parts:
+            return own, one
+        if isinstance(one, ast.Call) and called(one) in takes:
+            return takes[called(one)]
     return None

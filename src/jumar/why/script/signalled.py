@@ -8,7 +8,16 @@ from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.tree import dotted
 
 CAUSES = frozenset(
-    ("crash", "crash-located", "aborted", "killed", "asked-to-end", "worker-died", "nothing", "child-failed")
+    (
+        "crash",
+        "crash-located",
+        "aborted",
+        "killed",
+        "asked-to-end",
+        "worker-died",
+        "nothing",
+        "child-failed",
+    )
 )
 _SIGNALS = {
     "SIGSEGV": r"[Ss]egmentation fault|SIGSEGV|\b139\b|exitcode\W+-11\b",
