@@ -17,6 +17,8 @@ from jumar.engine.shared.files import Stages
 from jumar.engine.shared.jobfiles import Roots, SharedFiles
 from jumar.engine.shared.observing import written
 from jumar.engine.shared.stopping import ask_by_file
+from jumar.engine.site.asking import Root
+from jumar.engine.site.files import RootFiles
 from jumar.errors import NotFound
 from jumar.jobs.folders import read_folders
 from jumar.launch.jobdir.files import JobDir, make_folders
@@ -84,6 +86,36 @@ def test_an_output_elsewhere_is_shown_only_where_jobs_may_have_some(tmp_path: Pa
             files.open_file(JOB, "out/x/store.json", elsewhere={"out/x": str(place)})
     with files.open_file(JOB, "out/x/w", elsewhere={"out/x": str(shared / "mine")}) as opened:
         assert opened.read() == b"w"
+
+
+def test_a_folder_in_the_place_of_the_jobs_is_held_to_the_same(tmp_path: Path) -> None:
+    """A pod may put a link in the place of the folder that it runs in."""
+    shared, home = tmp_path / "shared", tmp_path / "home"
+    for folder in (shared / "mine", home):
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text("key = 1")
+    (shared / "evil").symlink_to(home)
+    files = SharedFiles(tmp_path / "jobs", within=(str(shared),))
+    evil, mine = {"": str(shared / "evil")}, {"": str(shared / "mine")}
+    with pytest.raises(NotFound):
+        files.open_file(JOB, "config.toml", elsewhere=evil)
+    with pytest.raises(NotFound):
+        files.entries(JOB, "", elsewhere=evil, after="", limit=9)
+    assert [
+        one.path for one in files.entries(JOB, "", elsewhere=mine, after="", limit=9).files
+    ] == ["config.toml"]
+    with files.open_file(JOB, "config.toml", elsewhere=mine) as opened:
+        assert opened.read() == b"key = 1"
+
+
+def test_a_site_shows_no_job_folder_in_the_place_of_another(tmp_path: Path) -> None:
+    """What lies elsewhere only its user can see: the job's results are not taken for that."""
+    (tmp_path / "control" / JOB).mkdir(parents=True)
+    files = RootFiles(tmp_path, tmp_path, Roots(), Root(tmp_path / "nobody"))
+    with pytest.raises(NotFound):
+        files.entries(JOB, "", elsewhere={"": "/home/ann"}, after="", limit=9)
+    with pytest.raises(NotFound):
+        files.open_file(JOB, "a.py", elsewhere={"": "/home/ann"})
 
 
 @pytest.mark.parametrize("place", ["attempts", "attempts/1"])

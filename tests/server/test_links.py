@@ -4,6 +4,9 @@ import re
 import time
 
 from tests.server.conftest import Running, events
+from tests.server.test_why import SCRIPT, STACK
+
+from jumar.spec.states import AttemptState
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -40,6 +43,23 @@ def test_a_colleague_looks_at_one_job_until_the_link_is_revoked(running: Running
         assert [event.name for event in told][-1] == "refused"
     assert running.ask("GET", f"/jobs/{job.id}", user=None, headers=held).status == 303
     assert running.ask("GET", address[0], user=None).status == 404
+
+
+def test_a_link_shows_no_line_of_the_code(running: Running) -> None:
+    job = running.running_job()
+    running.log_path(job.id).write_text(STACK.format(running.home / "jobs" / job.id / "code"))
+    code = running.home / "jobs" / job.id / "code"
+    code.mkdir(exist_ok=True)
+    (code / "train.py").write_text(SCRIPT)
+    running.finish(job.id, AttemptState.FAILED, exit_code=1)
+    made = running.api("POST", "/links", body={"jobs": [job.id], "days": 1}).json
+    held = {"Cookie": f"jumar_links={made['secret']}"}
+    assert "for one in items" in running.ask("GET", f"/jobs/{job.id}?lang=en").text
+    page = running.ask("GET", f"/jobs/{job.id}?lang=en", user=None, headers=held).text
+    assert "First fault" in page
+    assert "for one in items" not in page
+    told = running.api("GET", f"/jobs/{job.id}/logs/first-error", user=None, headers=held).json
+    assert told["file"] == "logs/node0/rank0.log"
 
 
 def test_a_link_is_worth_what_its_user_may_see(running: Running) -> None:

@@ -6,6 +6,7 @@ import re
 import secrets
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,15 @@ import pytest
 from tests.server.conftest import Running
 
 from jumar.client import Client
+from jumar.engine.shared.jobfiles import SharedFiles
+from jumar.errors import EngineFailed
+from jumar.jobs import diagnosis
 from jumar.spec.causes import Cause
-from jumar.spec.records import JobRecord
+from jumar.spec.records import FilePage, JobRecord
 from jumar.spec.states import AttemptState
+from jumar.spec.verdicts import Verdict
+from jumar.why.apart import JobCode, judge_apart
+from jumar.why.signs import Source
 
 LOG = """step 1
 Traceback (most recent call last):
@@ -160,3 +167,40 @@ def test_no_link_in_the_code_is_followed_out_of_it(shared: Running, tmp_path: Pa
         verdict = client.why(job.name)
     assert verdict.cause == "name-missing"
     assert [one.file for one in verdict.evidence] == ["logs/node0/rank0.log"]
+
+
+@pytest.mark.parametrize("trouble", [PermissionError(13, "no"), EngineFailed("too many names")])
+def test_code_that_cannot_be_listed_hides_no_log(
+    shared: Running, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    job = failed(shared, LOG)
+    listed = SharedFiles.entries
+
+    def entries(self: SharedFiles, job_id: str, path: str, **given: Any) -> FilePage:
+        if path == "code":
+            raise trouble
+        return listed(self, job_id, path, **given)
+
+    monkeypatch.setattr(SharedFiles, "entries", entries)
+    with Client(shared.url, shared.token("ann")) as client:
+        assert client.why(job.name).cause == "module-missing"
+
+
+def test_paths_as_long_as_a_job_can_make_them_are_not_handed_on(
+    shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = failed(shared, LOG)
+    folder = shared.home / "jobs" / job.id / "code" / "/".join(["n" * 200] * 3)
+    folder.mkdir(parents=True)
+    for one in (folder / "a.py", shared.home / "jobs" / job.id / "code/b.py"):
+        one.touch()
+    told: list[JobCode | None] = []
+
+    def seen(sources: Sequence[Source], *, code: JobCode | None, **given: Any) -> Verdict:
+        told.append(code)
+        return judge_apart(sources, code=code, **given)
+
+    monkeypatch.setattr(diagnosis, "judge_apart", seen)
+    with Client(shared.url, shared.token("ann")) as client:
+        client.why(job.name)
+    assert [code and list(code.listed) for code in told] == [["b.py"]]

@@ -83,7 +83,7 @@ class JobService:
         # They share the folder of all jobs.
         first = engines.default
         self._files = first.files if isinstance(first, OffersFiles) else SharedFiles(folder)
-        self.diagnoses, self._going_on = Diagnoses(self._files), GoingOn(self._files)
+        self.diagnoses, self._going_on = Diagnoses(self._files, engines), GoingOn(self._files)
         self._half_life_days = half_life_days
         self.limits = limits
         self.archives = CodeArchives(home / "code")
@@ -364,9 +364,9 @@ class JobService:
         """A rank's log; NotFound while it does not exist."""
         return self._files.open_log(self._row(job).id, node, rank)
 
-    def why(self, job: str) -> Verdict:
-        """Why a job failed, by its logs and by what the platform saw."""
-        return self.diagnoses.of(self.get(job))
+    def why(self, job: str, *, with_code: bool) -> Verdict:
+        """Why a job failed, by its logs, by what the platform saw, and by its code for those who may see that."""
+        return self.diagnoses.of(self.get(job), with_code=with_code)
 
     def start_beside(self, job: str) -> socket.socket:
         """A stream to a program that runs one command beside the ranks of a running job."""

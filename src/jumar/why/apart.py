@@ -21,6 +21,7 @@ from jumar.errors import JumarError
 from jumar.spec.verdicts import Verdict
 from jumar.spec.wire import decode, encode
 from jumar.why.judging import judge, unread
+from jumar.why.script.bounds import MOST_CPU_S
 from jumar.why.script.code import ends_alike
 from jumar.why.signs import Source
 
@@ -67,6 +68,18 @@ def judge_apart(
     cpu_s: int = _MOST_CPU_S,
 ) -> Verdict:
     """What `judge` says, or that it would take too long."""
+    whole = cpu_s if code is None else cpu_s + MOST_CPU_S
+    said, has_read_code = _said(sources, platform, code, whole)
+    if said is None and has_read_code:
+        # Code can end whoever parses it. What its logs tell is not lost.
+        said, _ = _said(sources, platform, None, cpu_s)
+    return unread(len(sources)) if said is None else said
+
+
+def _said(
+    sources: Sequence[Source], platform: str | None, code: JobCode | None, cpu_s: int
+) -> tuple[Verdict | None, bool]:
+    """What a child says, None if it has ended without a word or its time is over; and whether it ended over the code."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with here, tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
         of_code = None if code is None else (code.listed, code.root, code.command)
@@ -76,8 +89,9 @@ def judge_apart(
         with there:
             command = [sys.executable, "-P", "-m", __name__, str(there.fileno()), str(cpu_s)]
             child = subprocess.Popen(command, stdin=asked, stdout=said, pass_fds=[there.fileno()])
+        has_read_code = False
         try:
-            _hand_out(sources, code, here)
+            has_read_code = _hand_out(sources, code, here)
             is_done = child.wait(_PATIENCE_S) == 0
         except (OSError, subprocess.TimeoutExpired):
             # It asks no more, and has not said anything: killed, or out of time.
@@ -86,31 +100,42 @@ def judge_apart(
             child.kill()
             child.wait()
         said.seek(0)
-        return decode(Verdict, json.load(said)) if is_done else unread(len(sources))
+        return decode(Verdict, json.load(said)) if is_done else None, has_read_code
 
 
 def _described(source: Source) -> tuple[str, int | None, bool]:
     return source.name, source.rank, source.is_accused
 
 
-def _hand_out(sources: Sequence[Source], code: JobCode | None, here: socket.socket) -> None:
-    """Open what the child asks for until it has ended; TimeoutError when its time is over."""
+def _hand_out(sources: Sequence[Source], code: JobCode | None, here: socket.socket) -> bool:
+    """Open what the child asks for until it has ended, and tell whether it asked for code; TimeoutError when its time is over."""
     over_at = time.monotonic() + _PATIENCE_S
-    while True:
-        here.settimeout(max(over_at - time.monotonic(), 0.001))
-        wanted = here.recv(_LONGEST_REQUEST).decode("utf-8", "surrogateescape")
-        if not wanted:
-            return
-        kind, _, which = wanted.partition(" ")
-        try:
-            fd = sources[int(which)].open() if kind == _LOG or code is None else code.open(which)
-        except (OSError, JumarError, ValueError):
-            here.send(_NOT_THERE)
-            continue
-        try:
-            socket.send_fds(here, [_OPENED], [fd])
-        finally:
-            os.close(fd)
+    has_read_code = False
+    # It may be killed with a question on its lips.
+    with suppress(ConnectionError):
+        while wanted := _question(here, over_at):
+            has_read_code = wanted.startswith(f"{_CODE} ")
+            try:
+                fd = _opened(sources, code, wanted)
+            except (OSError, JumarError, ValueError):
+                here.send(_NOT_THERE)
+                continue
+            try:
+                socket.send_fds(here, [_OPENED], [fd])
+            finally:
+                os.close(fd)
+    return has_read_code
+
+
+def _opened(sources: Sequence[Source], code: JobCode | None, wanted: str) -> int:
+    kind, _, which = wanted.partition(" ")
+    return code.open(which) if kind == _CODE and code else sources[int(which)].open()
+
+
+def _question(here: socket.socket, over_at: float) -> str:
+    """What the child asks for; nothing when it has ended."""
+    here.settimeout(max(over_at - time.monotonic(), 0.001))
+    return here.recv(_LONGEST_REQUEST).decode("utf-8", "surrogateescape")
 
 
 def _ask(there: socket.socket, kind: str, which: int | str) -> int:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from jumar.spec.text import storable
+
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LINE_END = re.compile(r"[\r\n]")
 # The end of a value that was read from a file with Windows line ends, as Python shows it.
@@ -120,7 +122,7 @@ def _pieces(raw: bytes) -> list[str]:
     """What one line of a file holds: what a bar drew one over the other, a pasted traceback, or what a record says."""
     if _RECORD.match(raw) and len(raw) <= 20 * _LONGEST:
         with suppress(ValueError, RecursionError):
-            said = "\n".join(_said_in(json.loads(raw)))
+            said = storable("\n".join(_said_in(json.loads(raw))))
             return said.split("\n")[-_RECORD_LINES:] if said else [raw.decode("utf-8", "replace")]
     ends = _PASTED_PARTS if _PASTED.search(raw) else _LINE_END
     return ends.split(raw[-20 * _LONGEST :].decode("utf-8", "replace"))[-40:]

@@ -94,7 +94,7 @@ class RootFiles(SharedFiles):
         self, job_id: str, path: str, *, elsewhere: Mapping[str, str], after: str, limit: int
     ) -> FilePage:
         """In the job's folder only: what lies elsewhere its user has there."""
-        names = self._names_of(job_id, path)
+        names = self._names_of(job_id, path, elsewhere)
         place = "/".join(names)
         found = self.listed(job_id, place or ".")
         if found is None:
@@ -115,7 +115,7 @@ class RootFiles(SharedFiles):
 
     def open_file(self, job_id: str, path: str, *, elsewhere: Mapping[str, str]) -> FileIO:
         """With the rights of the job's user; links lead nowhere outside of its folder."""
-        names = self._names_of(job_id, path)
+        names = self._names_of(job_id, path, elsewhere)
         if not self._has_started(job_id):
             raise self._not_found(job_id, path)
         try:
@@ -125,9 +125,11 @@ class RootFiles(SharedFiles):
                 raise JobFileNotFound(f"{path} cannot be opened by the job's own user") from error
             raise self._not_found(job_id, path) from error
 
-    def _names_of(self, job_id: str, path: str) -> list[str]:
+    def _names_of(self, job_id: str, path: str, elsewhere: Mapping[str, str]) -> list[str]:
         names = [name for name in path.split("/") if name not in ("", ".")]
-        if ".." in names or (names[:1] and names[0] in PLATFORM) or "\0" in path:
+        is_hidden = bool(names) and names[0] in PLATFORM
+        # Where another folder takes the place of the job's own, that is not what is meant.
+        if ".." in names or is_hidden or "\0" in path or "" in elsewhere:
             raise self._not_found(job_id, path)
         return names
 

@@ -59,11 +59,12 @@ class Shelf:
         hidden: FrozenSet[str] = frozenset(),
         within: Optional[Sequence[str]] = None,
     ) -> None:
-        """`elsewhere`: folders of the job that lie outside of `root`, by the path they have inside.
+        """`elsewhere`: folders of the job that lie outside of `root`, by the path they have inside; with none it takes the place of `root`.
         `hidden`: names at the top that are not the job's. `within`: what the first must really be in; None:
         anywhere."""
         self._within = within
         self._places: Dict[str, str] = {"": root, **elsewhere}
+        self._is_elsewhere = "" in elsewhere
         self._hidden = hidden
 
     def open_file(self, path: str) -> int:
@@ -144,16 +145,24 @@ class Shelf:
     def _enter(self, folder: int, names: List[str]) -> int:
         path = "/".join(names)
         if path in self._places:
-            # Its owner has named it, links and all.
-            handle = _open(self._places[path], _FOLDER & ~os.O_NOFOLLOW, None, path)
-            if self._within is None or _is_in(handle, self._within):
-                return handle
-            os.close(handle)
-            raise CannotBrowse(f"{path} leads out of what the job was given")
+            return self._enter_elsewhere(path, path)
         return _open(names[-1], _FOLDER, folder, path)
 
+    def _enter_elsewhere(self, inside: str, shown: str) -> int:
+        # Its owner has named it, links and all.
+        handle = _open(self._places[inside], _FOLDER & ~os.O_NOFOLLOW, None, shown)
+        if self._within is None or _is_in(handle, self._within):
+            return handle
+        os.close(handle)
+        raise CannotBrowse(f"{shown} leads out of what the job was given")
+
+    def _root(self) -> int:
+        if self._is_elsewhere:
+            return self._enter_elsewhere("", "the job's folder")
+        return _open(self._places[""], _FOLDER & ~os.O_NOFOLLOW, None, "the job's folder")
+
     def _find(self, path: str, opened: ExitStack) -> Found:
-        root = _open(self._places[""], _FOLDER & ~os.O_NOFOLLOW, None, "the job's folder")
+        root = self._root()
         opened.callback(os.close, root)
         way: List[Tuple[str, int]] = []
         waiting = _parts(path)[::-1]

@@ -58,7 +58,8 @@ async def first_error(opened: SeenJob, site: SiteOf) -> Response:
 
 def find_first_error(site: Site, job_id: str) -> FirstError:
     """LogNotFound where there is none; reads all logs of the job."""
-    evidence = site.service.why(job_id).evidence
+    # Who looks by a link may see the logs, not the code.
+    evidence = site.service.why(job_id, with_code=False).evidence
     if not evidence:
         raise LogNotFound("no line of the job's logs reports an error")
     first = evidence[0]

@@ -1,5 +1,7 @@
 """Why a job failed, over REST."""
 
+from functools import partial
+
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -19,4 +21,5 @@ async def why(opened: OpenedJob, site: SiteOf) -> Response:
     """The first fault in the job's logs: whose it is, the lines that show it, and what to do.
 
     `whose` is `unknown` where they do not tell."""
-    return answer(await to_thread.run_sync(site.service.why, opened.id, limiter=judging))
+    told = partial(site.service.why, opened.id, with_code=True)
+    return answer(await to_thread.run_sync(told, limiter=judging))

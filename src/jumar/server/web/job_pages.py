@@ -200,7 +200,9 @@ async def job_page(
     }
     verdict = None
     if values["failed"]:
-        verdict = await run_in_threadpool(site.service.diagnoses.quick, record)
+        # Who was given a link sees the logs, not the code.
+        told = partial(site.service.diagnoses.quick, record, with_code=bool(values["can_change"]))
+        verdict = await run_in_threadpool(told)
     values["verdict"] = verdict
     asks_for_cuda = verdict is not None and verdict.cause == _NO_CUDA
     values["can_port"] = asks_for_cuda and not record.spec.get("auto_port")

@@ -54,15 +54,14 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (shadowed.CAUSES, shadowed.look),
     (made.CAUSES, made.look),
     (classes.CAUSES, classes.look),
+    (lookups.CAUSES, lookups.look),
     (handling.CAUSES, handling.look),
     (names.CAUSES, names.look),
-    (keys.CAUSES, keys.look),
     (shapes.CAUSES, shapes.look),
     (grads.CAUSES, grads.look),
     (loops.CAUSES, loops.look),
     (diverging.CAUSES, diverging.look),
     (kept.CAUSES, kept.look),
-    (files.CAUSES, files.look),
     (ranked.CAUSES, ranked.look),
     (ranks.CAUSES, ranks.look),
     (sharded.CAUSES, sharded.look),
@@ -84,7 +83,8 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (paths.CAUSES, paths.look),
     (shells.CAUSES, shells.look),
     (endless.CAUSES, endless.look),
-    (lookups.CAUSES, lookups.look),
+    (keys.CAUSES, keys.look),
+    (files.CAUSES, files.look),
 )
 """The first that finds something counts."""
 

@@ -1,14 +1,19 @@
 """The code of a training: which files it has, and which of them a frame of a stack means."""
 
 import os
+import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
+from itertools import islice
 from typing import Protocol
 
 from jumar.errors import JumarError
 
 _MOST_BYTES = 1 << 20
-_MOST_SEEN, _MOST_DEEP = 5_000, 6
+_MOST_SEEN, _MOST_FOUND, _MOST_DEEP = 100_000, 5_000, 6
+"""Data often lie beside the code, so that many more files are seen than are of use."""
 _PASSED = frozenset(("__pycache__", "node_modules", "site-packages", "build", "dist", "wandb"))
 _READ = (
     *(".py", ".sh", ".bash", ".slurm", ".sbatch", ".pbs", ".job"),
@@ -17,6 +22,10 @@ _READ = (
 """What checks may read."""
 _OTHER_BYTES = 64 * 1024
 _ENVIRONMENT = "pyvenv.cfg"
+# A form feed at the start of a line begins that line anew; elsewhere it is a blank.
+_BEGUN_ANEW = re.compile(r"^[ \t\f]*\f", re.MULTILINE)
+_NO_LINE_ENDS = {ord(one): " " for one in "\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+"""What ends a line for `str.splitlines`, and none for Python: lines would have other numbers than in a stack."""
 
 
 class Code(Protocol):
@@ -61,19 +70,24 @@ class Folders:
             whole = os.path.join(root, path)
             if os.path.isfile(whole):
                 yield whole
-        yield from ends_alike(path, self.names(""))
+        yield from ends_alike(path, self._listed)
 
     def names(self, near: str) -> Sequence[str]:
         """What lies in the folders, or beside that file."""
         folder = os.path.dirname(near) or "."
         # A script in `tools` is of the same code as the package beside that folder.
         is_inside = any(_is_in(folder, root) for root in self._roots) and self.is_sure
-        roots = [folder] if near and not is_inside else self._roots
-        return [name for root in roots for name in _inside(root)]
+        return _listed(folder) if near and not is_inside else self._listed
+
+    @cached_property
+    def _listed(self) -> Sequence[str]:
+        return _listed(*self._roots)
 
     def open(self, name: str) -> int:
-        """Only a plain file; whoever gives a pipe a file's name is not waited for."""
-        return os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        """Only a plain file: to open a device may do something, and nobody waits for a pipe."""
+        if not stat.S_ISREG(os.stat(name).st_mode):
+            raise FileNotFoundError(name)
+        return os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def is_read(name: str) -> bool:
@@ -90,10 +104,17 @@ def has_python(folder: str) -> bool:
 
 def ends_alike(path: str, names: Sequence[str]) -> Iterator[str]:
     """The files whose path ends like this one, the longest like ends first."""
-    parts = path.replace("\\", "/").split("/")
-    for start in range(len(parts)):
-        end = "/".join(parts[start:])
-        yield from (name for name in names if name == end or name.endswith(f"/{end}"))
+    parts = path.replace("\\", "/").split("/")[::-1]
+    found = [name for name in names if name == parts[0] or name.endswith(f"/{parts[0]}")]
+    yield from sorted(found, key=lambda name: -_alike(parts, name.split("/")[::-1]))
+
+
+def _alike(parts: Sequence[str], others: Sequence[str]) -> int:
+    """How many of these are the same before the first that differs."""
+    differ = (
+        at for at, (one, other) in enumerate(zip(parts, others, strict=False)) if one != other
+    )
+    return next(differ, min(len(parts), len(others)))
 
 
 def text_of(code: Code, name: str) -> str | None:
@@ -112,7 +133,17 @@ def text_of(code: Code, name: str) -> str | None:
         os.close(fd)
     if len(found) > most or b"\0" in found:
         return None
-    return found.decode("utf-8", "replace").removeprefix("\ufeff")
+    return _with_python_lines(found.decode("utf-8", "replace").removeprefix("\ufeff"))
+
+
+def _with_python_lines(text: str) -> str:
+    """The same with the lines that Python counts."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _BEGUN_ANEW.sub("", text).translate(_NO_LINE_ENDS)
+
+
+def _listed(*roots: str) -> Sequence[str]:
+    return [name for root in roots for name in islice(_inside(root), _MOST_FOUND)]
 
 
 def _is_in(folder: str, root: str) -> bool:
@@ -121,16 +152,25 @@ def _is_in(folder: str, root: str) -> bool:
 
 
 def _inside(root: str) -> Iterator[str]:
-    seen = 0
-    for folder, folders, names in os.walk(root):
-        depth = os.path.relpath(folder, root).count(os.sep)
-        if _ENVIRONMENT in names or depth >= _MOST_DEEP:
-            folders.clear()
+    """The files of a folder before those in its folders."""
+    seen, waiting = 0, [(root, 0)]
+    while waiting and seen < _MOST_SEEN:
+        folder, depth = waiting.pop()
+        found = _entries(folder, _MOST_SEEN - seen)
+        seen += len(found) + 1
+        if depth > _MOST_DEEP or any(entry.name == _ENVIRONMENT for entry in found):
             continue
-        folders[:] = sorted(
-            name for name in folders if name not in _PASSED and not name.startswith(".")
-        )
-        seen += len(names) + len(folders)
-        if seen > _MOST_SEEN:
-            return
-        yield from (os.path.join(folder, name) for name in sorted(names) if is_read(name))
+        yield from (os.path.join(folder, one.name) for one in found if is_read(one.name))
+        below = (one.name for one in reversed(found) if _is_walked(one))
+        waiting += [(os.path.join(folder, name), depth + 1) for name in below]
+
+
+def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(folder) as found:
+        return sorted(islice(found, most), key=lambda one: one.name)
+    return []
+
+
+def _is_walked(entry: os.DirEntry[str]) -> bool:
+    is_passed = entry.name in _PASSED or entry.name.startswith(".")
+    return not is_passed and entry.is_dir(follow_symlinks=False)

@@ -31,7 +31,7 @@ def look(fault: Fault, script: Script) -> Finding | None:
         (file, read), (other, spread) = found["nan-read"][0], found["nan-spread"][0]
         both = (script.place(file, read), script.place(other, spread))
         values = {"read": str(both[0]), "code": shown(spread), "where": str(both[1])}
-        return Finding("nan-data", values, both, is_beside=True)
+        return Finding("nan-of-table", values, both, is_beside=True)
     if len(kinds) != 1 or len(found[kinds[0]]) > _MOST:
         return None
     places = tuple(script.place(file, node) for file, node in found[kinds[0]])

@@ -17,7 +17,11 @@ CAUSES = frozenset(
     ("nothing", "not-a-number", "checked", "child-failed", "error-line", "numerical")
 )
 _UNTOLD = ("nothing", "child-failed", "error-line")
-_STEPS = frozenset(("zero_grad", "backward", "step"))
+_STEPS = {
+    "zero_grad": "not-called-zero-grad",
+    "step": "not-called-step",
+    "backward": "not-called-backward",
+}
 _OPTIMIZERS = re.compile(
     r"(?:^|\.)(?:SGD|Adam|AdamW|RMSprop|Adagrad|Adadelta|NAdam|RAdam|Adamax|LBFGS|ASGD|Lion|Adafactor|NPUFusedAdamW?)$"
 )
@@ -44,7 +48,7 @@ def _not_called(script: Script, file: str, tree: ast.Module) -> Finding | None:
         if isinstance(named, ast.Attribute) and named.attr in _STEPS:
             place = script.place(file, named)
             values = {"code": shown(named), "where": str(place)}
-            return Finding(f"not-called-{named.attr.replace('_', '-')}", values, (place,))
+            return Finding(_STEPS[named.attr], values, (place,))
     return None
 
 

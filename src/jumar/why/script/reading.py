@@ -5,15 +5,20 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from jumar.why.raised import Frame
 from jumar.why.script.code import Code, text_of
+from jumar.why.symbols import cut
 
-_MOST_FRAMES, _MOST_FILES = 40, 200
+_MOST_FRAMES, _MOST_MEANT, _MOST_FILES = 40, 8, 200
+_MOST_TEXT = 6 << 20
+"""In all files together: parsed, they take a hundred times as much memory."""
 _DEEPEST = 150
 """So deep may an expression be: what is deeper was made to hold up whoever walks it."""
 _CITED = 120
 """Of a line of source so much is compared with what the stack quotes."""
+_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class Place:
     file: str
     line: int
     text: str
+    """Cut where it is long: a file may be one line."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -45,6 +51,8 @@ class Script:
         self._code = code
         self._stack = stack
         self._texts: dict[str, str | None] = {}
+        self._lines: dict[str, Sequence[str]] = {}
+        self._read = 0
         self._trees: dict[str, ast.Module | None] = {}
 
     @cached_property
@@ -75,9 +83,16 @@ class Script:
     def text(self, name: str) -> str | None:
         """A file of the code; None if it cannot be read."""
         if name not in self._texts:
-            is_too_much = len(self._texts) > _MOST_FILES
+            is_too_much = len(self._texts) > _MOST_FILES or self._read > _MOST_TEXT
             self._texts[name] = None if is_too_much else text_of(self._code, name)
+            self._read += len(self._texts[name] or "")
         return self._texts[name]
+
+    def lines(self, name: str) -> Sequence[str]:
+        """The same by lines; none if it cannot be read."""
+        if name not in self._lines:
+            self._lines[name] = (self.text(name) or "").splitlines()
+        return self._lines[name]
 
     def tree(self, name: str) -> ast.Module | None:
         """The same, parsed; None if it is no Python."""
@@ -98,13 +113,14 @@ class Script:
     def place(self, name: str, node: ast.AST | int) -> Place:
         """Where something stands, to be shown."""
         line = node if isinstance(node, int) else getattr(node, "lineno", 1)
-        lines = (self.text(name) or "").splitlines()
-        return Place(name, line, lines[line - 1].strip() if 0 < line <= len(lines) else "")
+        lines = self.lines(name)
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        return Place(name, line, cut(text, _SHOWN))
 
     def _placed(self, frame: Frame) -> Iterator[Call]:
         cited = frame.source[:_CITED]
-        for name in dict.fromkeys(self._code.meant(frame.path)):
-            lines = (self.text(name) or "").splitlines()[frame.line - 1 : frame.line]
+        for name in dict.fromkeys(islice(self._code.meant(frame.path), _MOST_MEANT)):
+            lines = self.lines(name)[frame.line - 1 : frame.line]
             if cited and [line.strip()[:_CITED] for line in lines] == [cited]:
                 yield Call(name, frame.line, frame.function, frame.source)
                 return
