@@ -87,7 +87,8 @@ def judge(
     name_by_another_rank(chosen, others)
     name_who_shares_the_card(chosen, others)
     name_where_it_crashed(chosen, others)
-    shown = show_in_script(chosen.event, code, far_around(chosen))
+    stacks = [chosen.event.stack, *(sign.event.stack for sign in others)]
+    shown = show_in_script(chosen.event, code, far_around(chosen), stacks)
     return _told(chosen, others, logs, read, shown)
 
 

@@ -14,7 +14,10 @@ _MOST_BYTES = 1 << 20
 _MOST_SEEN, _MOST_FOUND, _MOST_DEEP = 100_000, 5_000, 6
 """Data often lie beside the code, so that many more files are seen than are of use."""
 _PASSED = frozenset(("__pycache__", "node_modules", "site-packages", "build", "dist", "wandb"))
-_READ = (".py", ".sh", ".slurm", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".txt")
+_READ = (
+    *(".py", ".sh", ".bash", ".slurm", ".sbatch", ".pbs", ".job"),
+    *(".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".txt"),
+)
 """What checks may read."""
 _OTHER_BYTES = 64 * 1024
 _ENVIRONMENT = "pyvenv.cfg"

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from jumar.why.script.own import called, calls_in, functions_of, own_files, text_in
 from jumar.why.script.reading import Fault, Finding, Place, Script
@@ -36,7 +36,6 @@ def look(fault: Fault, script: Script) -> Finding | None:
         _unexported,
         _unknown_option,
         _number_as_exit,
-        _blank_behind,
         _empty_argument,
         _module_file,
         _unset,
@@ -264,23 +263,3 @@ def _module_file(fault: Fault, script: Script) -> Finding | None:
         return None
     values = {"file": f"{found[1]}.py", "module": found[1].strip("./").replace("/", ".")}
     return Finding("module-with-suffix", values, (), "arguments")
-
-
-def _blank_behind(fault: Fault, script: Script) -> Finding | None:
-    """A backslash at the end of a line with a blank behind it."""
-    if fault.cause not in ("arguments", "command-missing"):
-        return None
-    if not re.search(
-        r"the following arguments are required|command not found|unrecognized arguments",
-        fault.error,
-    ):
-        return None
-    found: Sequence[Place] = [
-        script.place(name, number)
-        for name, lines in _shells(script)
-        for number, line in enumerate(lines, 1)
-        if re.search(r"\S\s*\\[ \t]+$", line) and not line.lstrip().startswith("#")
-    ]
-    if len(found) != 1:
-        return None
-    return Finding("shell-blank", {"where": str(found[0]), "line": found[0].text}, tuple(found))

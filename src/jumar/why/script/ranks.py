@@ -162,7 +162,7 @@ def only_some_ranks(test: ast.expr) -> bool | None:
         return kinds.pop() if len(kinds) == 1 else None
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = only_some_ranks(test.operand)
-        return True if _is_rank(test.operand) else None if inner is None else not inner
+        return True if is_rank(test.operand) else None if inner is None else not inner
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         return _compared(test.left, test.ops[0], test.comparators[0])
     name = dotted(test.func if isinstance(test, ast.Call) else test).rpartition(".")[2]
@@ -185,7 +185,7 @@ def _is_of_group(call: ast.Call) -> bool:
 
 
 def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> bool | None:
-    if not _is_rank(left):
+    if not is_rank(left):
         return None
     if isinstance(op, ast.In | ast.NotIn) and isinstance(right, ast.List | ast.Tuple | ast.Set):
         numbers = {ast.unparse(one) for one in right.elts}
@@ -197,12 +197,13 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> bool | None:
     return False if isinstance(op, ast.NotEq | ast.Gt) else None
 
 
-def _is_rank(node: ast.expr) -> bool:
+def is_rank(node: ast.expr) -> bool:
+    """Whether an expression is the number of the process among all, as far as its name tells."""
     if isinstance(node, ast.Call):
         name = called(node)
         if name in ("get_rank", "get_global_rank"):
             return True
-        return name == "int" and len(node.args) == 1 and _is_rank(node.args[0])
+        return name == "int" and len(node.args) == 1 and is_rank(node.args[0])
     if isinstance(node, ast.Subscript):
         key = node.slice
         return isinstance(key, ast.Constant) and key.value == "RANK"

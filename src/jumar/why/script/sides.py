@@ -279,7 +279,7 @@ def _chained(fault: Fault, script: Script) -> Finding | None:
             place = script.place(file, node)
             values = {"code": shown(call), "where": str(place)}
             values |= {"better": f"{shown(column)} = {shown(better)}"}
-            return Finding("chained-inplace", values, (place,))
+            return Finding("column-chained", values, (place,))
     return None
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from jumar.spec.text import storable
@@ -9,6 +10,7 @@ from jumar.spec.verdicts import Evidence
 from jumar.why.details import FIRST, WHAT, Detail
 from jumar.why.event import Event
 from jumar.why.knowledge import Cause, causes
+from jumar.why.raised import Frame
 from jumar.why.script.bounds import bounded
 from jumar.why.script.checks import found_in
 from jumar.why.script.code import Code
@@ -17,6 +19,9 @@ from jumar.why.symbols import cut
 
 _log = logging.getLogger(__name__)
 _SHOWN = 300
+_BETWEEN_RANKS = frozenset(
+    ("rank-mismatch", "peer-late", "peer-lost", "peer-silent", "peer-finished", "stalled")
+)
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 
 
@@ -31,15 +36,21 @@ class Shown:
 NOTHING_SHOWN = Shown()
 
 
-def show_in_script(event: Event, code: Code | None, log: str) -> Shown:
-    """What the script shows of an event: told in the place of what the log told, or with it; `log` is what stands around it."""
+def show_in_script(
+    event: Event, code: Code | None, log: str, stacks: Sequence[Sequence[Frame]] = ()
+) -> Shown:
+    """What the script shows of an event: told in the place of what the log told, or with it; `log` is what stands around it.
+
+    Of `stacks` the first counts, where a rank that has none met the others at an operation."""
     if code is None:
         return NOTHING_SHOWN
     error = event.values.get("error", event.line.text.strip())
     fault = Fault(
         event.cause.name, event.particular, error, event.values, log, rank=event.line.rank
     )
-    found = _found(fault, Script(code, event.stack))
+    others = stacks if event.cause.name in _BETWEEN_RANKS else ()
+    stack = event.stack or next(filter(None, others), ())
+    found = _found(fault, Script(code, stack))
     if found is None:
         return NOTHING_SHOWN
     cause = event.cause if found.cause is None else causes()[found.cause]
