@@ -260,7 +260,7 @@ def test_what_people_do_works_in_their_language(
     page.get_by_label(t("job.tags")).fill("night")
     click(t("job.tags_save"))
     click(t("links.share"))
-    click(t("account.revoke"))
+    click(t("links.revoke"))
     agree()
     expect(page.get_by_text(t("links.none"))).to_be_visible()
     page.goto(f"{running.url}/jobs/{job}")
