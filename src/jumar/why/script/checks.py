@@ -62,6 +62,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (handling.CAUSES, handling.look),
     (names.CAUSES, names.look),
     (shapes.CAUSES, shapes.look),
+    (options.OF_GRADIENTS, options.look_frozen),
     (grads.CAUSES, grads.look),
     (loops.CAUSES, loops.look),
     (diverging.CAUSES, diverging.look),
