@@ -69,6 +69,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (diverging.CAUSES, diverging.look),
     (kept.CAUSES, kept.look),
     (ranked.CAUSES, ranked.look),
+    (ranked.CAUSES, ranked.look_unset),
     (ranks.CAUSES, ranks.look),
     (sharded.CAUSES, sharded.look),
     (wrapped.CAUSES, wrapped.look),
