@@ -15,6 +15,7 @@ from jumar.why.script import (
     handed,
     handles,
     handling,
+    held,
     kept,
     keys,
     leaving,
@@ -39,8 +40,10 @@ from jumar.why.script import (
     sides,
     signalled,
     sources,
+    streams,
     swallowed,
     unbound,
+    unfrozen,
     used_up,
     wrapped,
     yamls,
@@ -93,6 +96,9 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (endless.CAUSES, endless.look),
     (keys.CAUSES, keys.look),
     (files.CAUSES, files.look),
+    (unfrozen.CAUSES, unfrozen.look),
+    (streams.CAUSES, streams.look),
+    (held.CAUSES, held.look),
     (sources.CAUSES, sources.beside),
 )
 """The first that finds something counts."""

@@ -1,0 +1,71 @@
+"""Mistakes that only a check of the authors notices, or nothing until much later; each with a near case."""
+
+from pathlib import Path
+
+import pytest
+from tests.why.script.code import said
+
+_APART = "RuntimeError: epoch 2: replicas out of sync at backbone.0.weight: [3.28428, 3.1564]"
+_STEPS = "ValueError: Tried to step 283 times. The specified number of total steps is 282"
+_BEST = "AssertionError: restored model does not reproduce its validation loss"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_told"),
+    [
+        ("net.freeze(True)", "net.freeze(False)", True),
+        ("net.body.requires_grad_(False)", "net.body.requires_grad_(True)", True),
+        ("net.freeze(True)", "net.freeze(True)", False),
+        ("pass", "net.freeze(False)", False),
+        ("net.freeze(True)", "net.freeze(False)\n    model = DDP(net)", False),
+    ],
+)
+def test_parameters_set_free_after_ddp(
+    tmp_path: Path, before: str, after: str, is_told: bool
+) -> None:
+    files = {
+        "net.py": "class Net(nn.Module):\n    def freeze(self, off):\n        for p in self.parameters():\n            p.requires_grad_(not off)\n",
+        "train.py": f"from net import Net\nnet = Net()\n{before}\nmodel = DDP(net)\nfor epoch in range(3):\n"
+        f"    {after}\n    train(model)\n    assert_in_sync(net, epoch)\n",
+    }
+    told = said(tmp_path, files, _APART, "assert_in_sync").what["en"]
+    assert ("DDP averages only the gradients" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("base", "rows", "workers", "is_told"),
+    [
+        ("IterableDataset", "self.rows", "a.workers", True),
+        ("IterableDataset", "self.rows", "4", True),
+        ("IterableDataset", "self.rows", "1", False),
+        ("Dataset", "self.rows", "4", False),
+        ("IterableDataset", "share(self.rows, get_worker_info())", "4", False),
+    ],
+)
+def test_a_stream_that_every_worker_gives(
+    tmp_path: Path, base: str, rows: str, workers: str, is_told: bool
+) -> None:
+    files = {
+        "stream.py": f"class Clicks({base}):\n    def __iter__(self):\n        yield from {rows}\n",
+        "train.py": "from stream import Clicks\np = argparse.ArgumentParser()\np.add_argument('--workers', type=int, default=2)\n"
+        f"a = p.parse_args()\nds = Clicks()\ndl = DataLoader(ds, 8, num_workers={workers})\nfor x in dl:\n    sched.step()\n",
+    }
+    told = said(tmp_path, files, _STEPS, "sched.step").what["en"]
+    assert ("gives the whole stream" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("value", "is_told"),
+    [
+        ("model.state_dict()", True),
+        ("copy.deepcopy(model.state_dict())", False),
+        ("{k: v.clone() for k, v in model.state_dict().items()}", False),
+    ],
+)
+def test_a_best_state_that_is_no_copy(tmp_path: Path, value: str, is_told: bool) -> None:
+    train = (
+        "for x in data:\n    loss(x).backward()\n    if better():\n"
+        f"        best = {value}\nmodel.load_state_dict(best)\nassert same(model)\n"
+    )
+    told = said(tmp_path, {"train.py": train}, _BEST, "assert same").what["en"]
+    assert ("keeps no copy" in told) is is_told
