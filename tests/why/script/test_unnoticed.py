@@ -69,3 +69,48 @@ def test_a_best_state_that_is_no_copy(tmp_path: Path, value: str, is_told: bool)
     )
     told = said(tmp_path, {"train.py": train}, _BEST, "assert same").what["en"]
     assert ("keeps no copy" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("merge", "big", "key", "is_told"),
+    [
+        ("cfg.update(yaml.safe_load(f))", "model:\n  hidden: 2\n", "n_mels", True),
+        ("deep_update(cfg, yaml.safe_load(f))", "model:\n  hidden: 2\n", "n_mels", False),
+        ("cfg.update(yaml.safe_load(f))", "model:\n  n_mels: 2\n", "n_mels", False),
+        ("cfg.update(yaml.safe_load(f))", "model:\n  hidden: 2\n", "depth", False),
+    ],
+)
+def test_a_section_that_another_file_replaces(
+    tmp_path: Path, merge: str, big: str, key: str, is_told: bool
+) -> None:
+    files = {
+        "base.yaml": "model:\n  n_mels: 40\n  hidden: 1\n",
+        "big.yaml": big,
+        "train.py": "import yaml\ncfg = {}\nfor name in names:\n    with open(name) as f:\n"
+        f"        {merge}\nm = cfg['model']\nprint(m['{key}'])\n",
+    }
+    told = said(tmp_path, files, f"KeyError: '{key}'", "print(m").what["en"]
+    assert ("replaces whole sections" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("line", "inside", "is_told"),
+    [
+        ("bash env.sh", "source /opt/venv/bin/activate", True),
+        ("./env.sh", "conda activate train", True),
+        ("source env.sh", "source /opt/venv/bin/activate", False),
+        ("bash env.sh", "mkdir -p results", False),
+        ("bash env.sh\nsource /opt/other/bin/activate", "source /opt/venv/bin/activate", False),
+    ],
+)
+def test_an_environment_in_a_shell_of_its_own(
+    tmp_path: Path, line: str, inside: str, is_told: bool
+) -> None:
+    files = {
+        "run.sh": f"#!/bin/bash\n{line}\npython3 train.py\n",
+        "env.sh": f"{inside}\npython3 -c 'import torch'\n",
+        "train.py": "import torch\n",
+    }
+    error = "ModuleNotFoundError: No module named 'torch'"
+    told = said(tmp_path, files, error).what["en"]
+    assert ("in a shell of its own" in told) is is_told
