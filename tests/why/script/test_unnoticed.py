@@ -114,3 +114,48 @@ def test_an_environment_in_a_shell_of_its_own(
     error = "ModuleNotFoundError: No module named 'torch'"
     told = said(tmp_path, files, error).what["en"]
     assert ("in a shell of its own" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "got", "is_told"),
+    [
+        ("'train.csv'", "'train.csv'", 8, True),
+        ("'train.csv', index=False", "'train.csv'", 8, False),
+        ("'train.csv'", "'train.csv', index_col=0", 8, False),
+        ("'other.csv'", "'train.csv'", 8, False),
+        ("'train.csv'", "'train.csv')\ndf = (df[FEATURES]", 8, False),
+        ("'train.csv'", "'train.csv'", 9, False),
+    ],
+)
+def test_row_numbers_that_are_read_as_a_column(
+    tmp_path: Path, write: str, read: str, got: int, is_told: bool
+) -> None:
+    files = {
+        "prepare.py": f"import pandas as pd\ndf = pd.DataFrame(rows)\ndf.to_csv({write})\n",
+        "train.py": f"import pandas as pd\ndf = pd.read_csv({read})\nout = net(df.values)\n",
+    }
+    error = f"RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x{got} and 7x32)"
+    told = said(tmp_path, files, error, "out = net").what["en"]
+    assert ("writes the row numbers as a column" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("after", "rows", "is_told"),
+    [
+        ("pass", "x[keep]", True),
+        ("edges = new[edges]", "x[keep]", False),
+        ("pass", "x", False),
+    ],
+)
+def test_numbers_that_are_not_given_anew(
+    tmp_path: Path, after: str, rows: str, is_told: bool
+) -> None:
+    files = {
+        "graph.py": "def some(x, y, edges):\n    mask = isin(y, top)\n    keep = mask.nonzero().squeeze(1)\n"
+        "    e = mask[edges[0]] & mask[edges[1]]\n    edges = edges[:, e]\n"
+        f"    {after}\n    return {rows}, edges\n",
+        "train.py": "from graph import some\nx, edges = some(x, y, edges)\ndeg = zeros.scatter_add_(0, edges[1], ones)\n",
+    }
+    error = "RuntimeError: index 660 is out of bounds for dimension 0 with size 524"
+    told = said(tmp_path, files, error, "deg = zeros").what["en"]
+    assert ("keeps the old ones" in told) is is_told

@@ -16,6 +16,7 @@ from jumar.why.script import (
     handles,
     handling,
     held,
+    indexed,
     kept,
     keys,
     leaving,
@@ -103,6 +104,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (unfrozen.CAUSES, unfrozen.look),
     (streams.CAUSES, streams.look),
     (held.CAUSES, held.look),
+    (indexed.CAUSES, indexed.look),
     (sources.CAUSES, sources.beside),
 )
 """The first that finds something counts."""
