@@ -116,6 +116,7 @@ class _Known:
 
 
 _MESSAGES = (
+    "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
     "RuntimeError: epoch 2: replicas out of sync at backbone.0.weight",
     "ValueError: Tried to step 283 times. The specified number of total steps is 282",
     "AssertionError: the restored model is not the best",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from jumar.why.script import (
     calls,
     classes,
+    collated,
     commands,
     continued,
     diverging,
@@ -25,6 +26,7 @@ from jumar.why.script import (
     loops,
     made,
     merged,
+    misused,
     modules,
     names,
     options,
@@ -105,6 +107,8 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (streams.CAUSES, streams.look),
     (held.CAUSES, held.look),
     (indexed.CAUSES, indexed.look),
+    (misused.CAUSES, misused.look),
+    (collated.CAUSES, collated.look),
     (sources.CAUSES, sources.beside),
 )
 """The first that finds something counts."""

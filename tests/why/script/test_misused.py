@@ -1,0 +1,76 @@
+"""What a function or a library takes otherwise than it is given, each with a near case."""
+
+from pathlib import Path
+
+import pytest
+from tests.why.script.code import said
+
+_NAN = "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0"
+
+
+@pytest.mark.parametrize(
+    ("given", "log", "is_told"),
+    [
+        ("F.softmax(a, -1)", "epoch 1 loss -30.17", True),
+        ("F.log_softmax(a, -1)", "epoch 1 loss -30.17", False),
+        ("F.softmax(a, -1)", "epoch 1 loss 30.17", False),
+    ],
+)
+def test_probabilities_for_a_divergence(
+    tmp_path: Path, given: str, log: str, is_told: bool
+) -> None:
+    train = f"import torch.nn.functional as F\ndef loss(a, b):\n    p = {given}\n    return F.kl_div(p, F.softmax(b, -1))\n"
+    told = said(tmp_path, {"train.py": train}, log).what["en"]
+    assert ("kl_div() at" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("layer", "mask", "is_told"),
+    [
+        ("nn.TransformerEncoder(one, 2)", "torch.tril(torch.ones(n, n)).bool()", True),
+        ("nn.TransformerEncoder(one, 2)", "torch.triu(torch.ones(n, n), 1).bool()", False),
+        ("nn.TransformerEncoder(one, 2)", "~torch.tril(torch.ones(n, n)).bool()", False),
+        ("Attention(one)", "torch.tril(torch.ones(n, n)).bool()", False),
+    ],
+)
+def test_a_mask_the_other_way_round(tmp_path: Path, layer: str, mask: str, is_told: bool) -> None:
+    train = (
+        "import torch\nfrom torch import nn\nclass Net(nn.Module):\n    def __init__(self):\n"
+        f"        self.body = {layer}\n        self.register_buffer('mask', {mask})\n"
+        "    def forward(self, x):\n        return self.body(x, mask=self.mask[:3, :3])\n"
+        "x = torch.multinomial(Net()(x), 1)\n"
+    )
+    told = said(tmp_path, {"train.py": train}, _NAN, "multinomial").what["en"]
+    assert ("the other way round" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("more", "column", "is_told"),
+    [
+        ("", "text", True),
+        ("remove_unused_columns=False, ", "text", False),
+        ("", "body", False),
+    ],
+)
+def test_a_column_that_the_trainer_takes_away(
+    tmp_path: Path, more: str, column: str, is_told: bool
+) -> None:
+    files = {
+        "collate.py": "class Collator:\n    def __call__(self, rows):\n        return [one['text'] for one in rows]\n",
+        "train.py": "from transformers import Trainer, TrainingArguments\nfrom collate import Collator\n"
+        f"data = Dataset.from_dict({{'{column}': texts}})\nargs = TrainingArguments({more}output_dir='out')\n"
+        "trainer = Trainer(model=model, args=args, train_dataset=data, data_collator=Collator())\ntrainer.train()\n",
+    }
+    told = said(tmp_path, files, "KeyError: 'text'", "trainer.train", "one['text']").what["en"]
+    assert ("takes away all columns" in told) is is_told
+
+
+def test_a_column_that_a_model_takes_is_not_taken_away(tmp_path: Path) -> None:
+    train = (
+        "from transformers import Trainer\nclass Net(nn.Module):\n    def forward(self, text):\n        return text\n"
+        "def join(rows):\n    return [one['text'] for one in rows]\ndata = Dataset.from_dict({'text': texts})\n"
+        "trainer = Trainer(model=Net(), train_dataset=data, data_collator=join)\ntrainer.train()\n"
+    )
+    at = ("trainer.train", "one['text']")
+    told = said(tmp_path, {"train.py": train}, "KeyError: 'text'", *at).what["en"]
+    assert "takes away all columns" not in told
