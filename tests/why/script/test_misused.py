@@ -74,3 +74,27 @@ def test_a_column_that_a_model_takes_is_not_taken_away(tmp_path: Path) -> None:
     at = ("trainer.train", "one['text']")
     told = said(tmp_path, {"train.py": train}, "KeyError: 'text'", *at).what["en"]
     assert "takes away all columns" not in told
+
+
+@pytest.mark.parametrize(
+    ("code", "last", "is_told"),
+    [
+        ("hash(s) % 8192", "auc 0.4669 on test is below the release gate 0.60", True),
+        (
+            "zlib.crc32(s.encode()) % 8192",
+            "auc 0.4669 on test is below the release gate 0.60",
+            False,
+        ),
+        ("hash(s) % 8192", "auc 0.9 on test", False),
+    ],
+)
+def test_a_hash_that_each_process_salts(
+    tmp_path: Path, code: str, last: str, is_told: bool
+) -> None:
+    files = {
+        "features.py": f"def bucket(s):\n    return {code}\n",
+        "train.py": "from features import bucket\ntorch.save(model.state_dict(), 'm.pt')\n",
+        "evaluate.py": "from features import bucket\nmodel.load_state_dict(torch.load('m.pt'))\n",
+    }
+    told = said(tmp_path, files, last).what["en"]
+    assert ("salts hash()" in told) is is_told

@@ -35,6 +35,7 @@ from jumar.why.script import (
     ranked,
     ranks,
     resumed,
+    salted,
     saves,
     searched,
     shadowed,
@@ -109,6 +110,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (indexed.CAUSES, indexed.look),
     (misused.CAUSES, misused.look),
     (collated.CAUSES, collated.look),
+    (salted.CAUSES, salted.look),
     (sources.CAUSES, sources.beside),
 )
 """The first that finds something counts."""
