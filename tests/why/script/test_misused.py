@@ -98,3 +98,25 @@ def test_a_hash_that_each_process_salts(
     }
     told = said(tmp_path, files, last).what["en"]
     assert ("salts hash()" in told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("second", "draw", "is_told"),
+    [
+        ("self.aug(mask)", "random.random() < 0.5", True),
+        ("self.aug(img)", "random.random() < 0.5", False),
+        ("self.aug(mask)", "self.is_on", False),
+    ],
+)
+def test_a_mask_that_is_turned_by_another_draw(
+    tmp_path: Path, second: str, draw: str, is_told: bool
+) -> None:
+    train = (
+        f"import random\nclass Flip:\n    def __call__(self, t):\n        return t.flip(-1) if {draw} else t\n"
+        "class Data:\n    def __init__(self, train):\n        self.aug = Flip() if train else None\n"
+        "    def __getitem__(self, i):\n        img, mask = self.data[i]\n        img = self.aug(img)\n"
+        f"        mask = {second}\n        return img, mask\nassert good(model)\n"
+    )
+    error = "AssertionError: val mIoU 0.274 below the baseline 0.70, not exporting"
+    told = said(tmp_path, {"train.py": train}, error, "assert good").what["en"]
+    assert ("draw at random each for itself" in told) is is_told

@@ -30,6 +30,7 @@ from jumar.why.script import (
     modules,
     names,
     options,
+    paired,
     paths,
     processes,
     ranked,
@@ -111,6 +112,7 @@ CHECKS: Sequence[tuple[frozenset[str], Look]] = (
     (misused.CAUSES, misused.look),
     (collated.CAUSES, collated.look),
     (salted.CAUSES, salted.look),
+    (paired.CAUSES, paired.look),
     (sources.CAUSES, sources.beside),
 )
 """The first that finds something counts."""
