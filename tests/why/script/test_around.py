@@ -105,3 +105,27 @@ def test_a_forward_without_labels(tmp_path: Path, name: str, is_told: bool) -> N
     script = f"class Toy(nn.Module):\n    def forward(self, features, {name}=None):\n        return 1\nTrainer(model=Toy()).train()\n"
     verdict = said(tmp_path, {"a.py": script}, error, "Trainer(model")
     assert ("has no argument `labels`" in verdict.what["en"]) is is_told
+
+
+_FILTERED = (
+    "import os\ndef read(path):\n    with open(path{}) as f:\n        return f.read().split('\\n')\n"
+    "class Data:\n    def __init__(self):\n        self.files = [f for f in read('list.txt') if {}]\n"
+    "    def __len__(self):\n        return len(self.files)\ndata = Data()\nother = []\nprint(1 / len({}))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("newline", "test", "of", "says"),
+    [
+        (", newline=''", "os.path.exists(f)", "data", "a `\\r` stays at the end of each name"),
+        ("", "os.path.exists(f)", "data", "silently leaves out every file that is not there"),
+        ("", "f.endswith('.wav')", "data", None),
+        ("", "os.path.exists(f)", "other", None),
+    ],
+)
+def test_files_that_a_filter_drops(
+    tmp_path: Path, newline: str, test: str, of: str, says: str | None
+) -> None:
+    script = _FILTERED.format(newline, test, of)
+    told = ran(tmp_path, script, list_txt="a.npy\r\nb.npy\r\n").what["en"]
+    assert says in told if says else "silently" not in told

@@ -168,3 +168,25 @@ def test_a_file_that_is_read_before_rank_0_wrote_it(tmp_path: Path) -> None:
     assert "without waiting for that" in _told(tmp_path, _WRITES + read, _GONE, "torch.load")
     waits = _told(tmp_path, _WRITES + "dist.barrier()\n" + read, _GONE, "torch.load")
     assert "without waiting" not in waits
+
+
+_TAKEN = "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29643, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"
+
+
+@pytest.mark.parametrize(
+    ("start", "is_told"),
+    [
+        ("RANK_ID=$i LOCAL_RANK=$i python train.py > $i.log &", True),
+        ("RANK=$i LOCAL_RANK=$i python train.py > $i.log &", False),
+        ("torchrun train.py &", False),
+        ("LOCAL_RANK=$i python train.py &", False),
+    ],
+)
+def test_numbers_under_another_name(tmp_path: Path, start: str, is_told: bool) -> None:
+    files = {
+        "run.sh": f"for ((i = 0; i < N; i++)); do\n    {start}\ndone\nwait\n",
+        "train.py": "def setup():\n    rank = int(os.environ.get('RANK', 0))\n"
+        "    dist.init_process_group('gloo', rank=rank, world_size=2)\nsetup()\n",
+    }
+    told = said(tmp_path, files, _TAKEN, "init_process_group").what["en"]
+    assert ("Every process takes itself for rank 0" in told) is is_told

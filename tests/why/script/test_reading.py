@@ -116,6 +116,13 @@ class _Known:
 
 
 _MESSAGES = (
+    "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+    "RuntimeError: epoch 2: replicas out of sync at backbone.0.weight",
+    "ValueError: Tried to step 283 times. The specified number of total steps is 282",
+    "AssertionError: the restored model is not the best",
+    "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
+    "RuntimeError: index 660 is out of bounds for dimension 0 with size 524",
+    "ValueError: num_samples should be a positive integer value, but got num_samples=0",
     "IndexError: Target -1 is out of bounds.",
     "TypeError: empty(): argument 'size' must be tuple of ints, but found element of type str at pos 0",
     "ValueError: Target size (torch.Size([1])) must be the same as input size (torch.Size([]))",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.why.script.code import ran, said
+from tests.why.script.messages import GRAD
 
 _PARSER = "import argparse\np = argparse.ArgumentParser()\n{}\nargs = p.parse_args({})\n"
 _NO_FILE = "FileNotFoundError: [Errno 2] No such file or directory: 'last.pt'"
@@ -141,3 +142,23 @@ def test_entries_that_are_right_are_not_blamed(
 ) -> None:
     files = {"train.py": f"{_LOAD}{line}\n", "c.yaml": entries}
     assert "YAML file" not in said(tmp_path, files, error, line).what["en"]
+
+
+def test_a_switch_that_freezes_though_it_was_given_as_false(tmp_path: Path) -> None:
+    options = (
+        "import argparse\ndef parse():\n    p = argparse.ArgumentParser()\n"
+        "    p.add_argument('--freeze', type={}, default=True)\n    return p.parse_args()\n"
+    )
+    train = (
+        "from options import parse\na = parse()\nif a.freeze:\n    for p in net.parameters():\n"
+        "        p.requires_grad = False\nopt = SGD(net.parameters())\nloss.backward()\n"
+    )
+    for kind, given, is_told in (
+        ("bool", "False", True),
+        ("bool", "", False),
+        ("truth", "False", False),
+    ):
+        shell = f"python train.py {'--freeze ' + given if given else ''}\n"
+        files = {"train.py": train, "options.py": options.format(kind), "run.sh": shell}
+        told = said(tmp_path, files, GRAD, "loss.backward()")
+        assert ("froze it although given as False" in told.what["en"]) is is_told

@@ -155,3 +155,15 @@ def test_what_began_a_value_is_said_beside(tmp_path: Path) -> None:
     assert "`n` comes from the option `--steps`" in told.what["en"]
     told = said(tmp_path, {"train.py": script % "0, count()"}, marks + error, *at)
     assert "comes from the option" not in told.what["en"]
+
+
+def test_a_table_of_labels_made_from_settings(tmp_path: Path) -> None:
+    train = (
+        "import yaml\ncfg = yaml.safe_load(open('c.yaml'))\n"
+        "lang2id = {one: i for i, one in enumerate(cfg['languages'])}\n"
+        "def build(rows):\n    return [lang2id[lang] for lang in rows]\n"
+    )
+    for language, is_told in (("no", True), ("'no'", False)):
+        files = {"train.py": train, "c.yaml": f"languages:\n  - da\n  - {language}\n"}
+        told = said(tmp_path, files, "KeyError: 'no'", "lang2id[lang]").what["en"]
+        assert ("YAML reads the word `no` (without quotes) as False" in told) is is_told

@@ -58,6 +58,27 @@ def is_true(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
+def freezes(part: ast.AST) -> bool:
+    """Whether some statement in it switches the gradient of parameters off."""
+    return any(is_off for _, is_off in gradients_set(part))
+
+
+def gradients_set(part: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """What sets requires_grad by a literal, and whether it sets it off."""
+    for node in ast.walk(part):
+        value = None
+        if isinstance(node, ast.Assign) and dotted(node.targets[0]).endswith(".requires_grad"):
+            value = node.value
+        elif isinstance(node, ast.Call) and _last(node) == "requires_grad_":
+            value = node.args[0] if node.args else ast.Constant(value=True)
+        if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+            yield node, not value.value
+
+
+def _last(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
 def attributes_set(owner: ast.ClassDef) -> dict[str, list[ast.stmt]]:
     """What the methods of a class set on `self`, and by which statements."""
     found: dict[str, list[ast.stmt]] = {}

@@ -5,8 +5,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from jumar.why.script.defined import freezes
+from jumar.why.script.ends import Option, end_of
+from jumar.why.script.origin import Made
 from jumar.why.script.own import Own, all_nodes, called, calls_in, own_files, text_in
-from jumar.why.script.reading import Call, Fault, Finding, Script
+from jumar.why.script.reading import Call, Fault, Finding, Place, Script
 from jumar.why.script.tree import argument, chain_of, dotted, parents_of, statement_at
 
 CAUSES = frozenset(
@@ -16,6 +19,7 @@ CAUSES = frozenset(
         *("checkpoint-fit", "unsupported", "refused", "not-there", "library-use", "python-error"),
     )
 )
+OF_GRADIENTS = frozenset(("autograd",))
 _TEXT = re.compile(
     r"\bstr\b|must be an integer|non-int of type|positive integer value, but got|must be (?:a )?(?:int|float|real number)"
 )
@@ -108,7 +112,7 @@ def _of_environment(node: ast.expr) -> tuple[str, ast.expr | None] | None:
 def _always_true(fault: Fault, script: Script, options: Sequence[_Option]) -> Finding | None:
     """An option of type=bool that was given as False, and the branch that was taken for it."""
     for option in options:
-        given = re.compile(rf"(?:^|\s){re.escape(option.name)}(?:=|\s+){_OFF}", re.M)
+        given = _given_off(option.name)
         if option.type != "bool" or not option.name.startswith("--"):
             continue
         if _is_used(script, option, under_only=True) and _is_given(given, fault, script):
@@ -116,6 +120,34 @@ def _always_true(fault: Fault, script: Script, options: Sequence[_Option]) -> Fi
             values = {"option": option.name, "where": str(where), "dest": option.dest}
             return Finding("option-bool", values, (where,), "arguments")
     return None
+
+
+def _given_off(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|\s){re.escape(name)}(?:=|\s+){_OFF}", re.M)
+
+
+def look_frozen(fault: Fault, script: Script) -> Finding | None:
+    """Options of type=bool that were given as False, and whose branches freeze parameters."""
+    found: dict[str, Place] = {}
+    for own in own_files(script):
+        for branch in all_nodes(own.tree):
+            if not isinstance(branch, ast.If) or not any(map(freezes, branch.body)):
+                continue
+            end = end_of(script, Made(own.file, branch.test, None, branch.lineno))
+            option = None if end is None or end.depth else end.began
+            if not isinstance(option, Option) or option.type != "bool":
+                continue
+            if _is_given(_given_off(option.name), fault, script):
+                found[option.name] = option.place
+    if "does not require grad" not in fault.error or not found:
+        return None
+    places = tuple(found.values())
+    values = {
+        "options": ", ".join(f"`{one}`" for one in found),
+        "option": next(iter(found)),
+        "where": str(places[0]),
+    }
+    return Finding("option-bool-frozen", values, places, "arguments")
 
 
 def _is_given(pattern: re.Pattern[str], fault: Fault, script: Script) -> bool:

@@ -11,7 +11,7 @@ from jumar.why.script.tree import Function, argument, dotted, scope_at, shown, s
 
 CAUSES = frozenset(("file-missing", "zero-division", "data-empty", "configuration", "index-range"))
 _MISSING = re.compile(r"No such file or directory: '(?P<path>[^'\n]+)'")
-_IS_EMPTY = re.compile(
+IS_EMPTY = re.compile(
     r"division by zero|num_samples=0|list index out of range|empty (?:sequence|list)|arg is an empty|at least one array|non-empty"
 )
 _LOOKS = frozenset(("glob", "iglob", "rglob", "scandir", "walk"))
@@ -86,18 +86,18 @@ def _nothing_found(fault: Fault, script: Script) -> Finding | None:
     searches = [
         (own, call) for own in files for call in calls_in([own.tree]) if called(call) in _LOOKS
     ]
-    if not _IS_EMPTY.search(fault.error) or len(searches) != 1:
+    if not IS_EMPTY.search(fault.error) or len(searches) != 1:
         return None
     own, call = searches[0]
-    if not _comes_from(script, files, own, call):
+    if not comes_from(script, files, own, call):
         return None
     where = script.place(own.file, call)
     values = {"search": shown(call, 120), "where": str(where)}
     return Finding("search-empty", values, (where,), "data-empty")
 
 
-def _comes_from(script: Script, files: Sequence[Own], own: Own, call: ast.Call) -> bool:
-    """Whether the names in the line that failed lead to that search, through what they were set to."""
+def comes_from(script: Script, files: Sequence[Own], own: Own, call: ast.expr) -> bool:
+    """Whether the names in the line that failed lead to that search or filter, through what they were set to."""
     failed = script.failed
     tree = None if failed is None else script.tree(failed.file)
     statement = None if failed is None or tree is None else statement_at(tree, failed.line)
@@ -147,14 +147,14 @@ def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
                 yield dotted(node)
 
 
-def _targets(tree: ast.Module, call: ast.Call) -> Iterator[str]:
+def _targets(tree: ast.Module, call: ast.expr) -> Iterator[str]:
     """The names that what was found is kept under."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(one is call for one in ast.walk(node.value)):
             yield from _names(node.targets)
 
 
-def _holder(tree: ast.Module, call: ast.Call) -> str:
+def _holder(tree: ast.Module, call: ast.expr) -> str:
     """The class or function that the search is in."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef | Function) and any(one is call for one in ast.walk(node)):

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from jumar.why.script.origin import Made, origins
 from jumar.why.script.own import Own, all_nodes, called, calls_in, own_files, text_in
 from jumar.why.script.reading import Fault, Finding, Script
 from jumar.why.script.shelltext import shell_lines
@@ -19,6 +20,13 @@ _TORCHRUN = re.compile(
     r"torch[./]distributed[./](?:elastic|run\b|launcher)|\btorchrun\b|ChildFailedError"
 )
 _OTHERS = re.compile(r"^\s*(?:exec\s+|time\s+)?(?P<name>srun|mpirun|mpiexec)\b(?P<rest>[^\n]*)")
+_LAUNCHERS = re.compile(
+    r"\b(?:torchrun|srun|mpirun|mpiexec|accelerate|deepspeed|torch\.distributed)\b"
+)
+# `RANK_ID=$i python …`: the processes are told apart by it.
+_NUMBERED = re.compile(
+    r"(?:^|\s)(?P<name>(?!LOCAL_)\w*(?:RANK|PROC|TASK)\w*)=[\"']?(?:\$\{?\w+|\d+)[^\n]*\bpython[\d.]*\s[^\n]*&"
+)
 _RANKS = ("RANK", "LOCAL_RANK")
 
 
@@ -125,3 +133,55 @@ def _without_variable(
             if variable in _RANKS and default.strip("'\"") == "0":
                 return launched[0]["name"], variable, default
     return None
+
+
+def look_unset(fault: Fault, script: Script) -> Finding | None:
+    """`os.environ.get("RANK", 0)`, where the shell script that starts the processes numbers them under another name."""
+    del fault
+    lines = list(shell_lines(script))
+    text = "\n".join(line.text for line in lines)
+    files = own_files(script)
+    if _LAUNCHERS.search(text) or _LAUNCHERS.search(" ".join(script.command)):
+        return None
+    for own, call, value in _numbers_given(files):
+        start = Made(own.file, value, None, call.lineno)
+        read = next((one for at in origins(script, start) if (one := _default_of(at.node))), None)
+        if called(call) != "init_process_group" or read is None:
+            continue
+        if re.search(rf"\b{re.escape(read)}=", text) or _is_put(files, read):
+            return None
+        code = "\n".join(script.text(one.file) or "" for one in files)
+        given = [
+            (line, found["name"])
+            for line in lines
+            if (found := _NUMBERED.search(line.text)) is not None
+            and not re.search(rf"['\"]{found['name']}['\"]", code)
+        ]
+        if len({name for _, name in given}) != 1:
+            return None
+        line, name = given[0]
+        where, there = script.place(line.file, line.number), script.place(own.file, call)
+        values = {"variable": read, "other": name, "where": str(where), "there": str(there)}
+        return Finding("rank-under-other-name", values, (where, there), "rank-setup")
+    return None
+
+
+def _default_of(node: ast.expr) -> str | None:
+    """The variable of which 0 is taken where it is not set."""
+    node = _inside(node)
+    if not isinstance(node, ast.Call) or called(node) not in ("get", "getenv"):
+        return None
+    if len(node.args) != 2 or ast.unparse(node.args[1]).strip("'\"") != "0":
+        return None
+    return text_in(node.args[0])
+
+
+def _is_put(files: Sequence[Own], variable: str) -> bool:
+    """Whether the code sets the variable itself."""
+    return any(
+        isinstance(one, ast.Subscript)
+        and isinstance(one.ctx, ast.Store)
+        and text_in(one.slice) == variable
+        for own in files
+        for one in all_nodes(own.tree)
+    )

@@ -17,6 +17,7 @@ CAUSES = frozenset(
         *("wrong-type", "number-text", "configuration", "none-value", "key-missing", "arguments"),
         *("index-range", "library-use", "python-error", "unsupported", "attribute-missing"),
         *("data-columns", "shape", "zero-division", "refused", "data-empty", "checkpoint-fit"),
+        "data-broken",
     )
 )
 _WANTS_NUMBER = re.compile(
