@@ -119,8 +119,8 @@ def test_a_shell_has_a_terminal(shared: tuple[Jumar, str], jumar_program: str) -
         # The signal is on its way through a server: asked until it has come.
         _type(terminal, "until stty size | grep 33; do sleep 0.1; done", "33 111")
         _type(terminal, "sleep 600", "sleep 600")
-        _type(terminal, "\x03", "")
-        _type(terminal, "echo after $((1+1))", "after 2", again_s=2.0)
+        # What is interrupted before the shell has given it the terminal runs on: both again until it is heard.
+        _type(terminal, "\x03echo after $((1+1))", "after 2", again_s=2.0)
         _type(terminal, "exit 9", "")
         _, status = os.waitpid(pid, 0)
     finally:
@@ -136,7 +136,7 @@ def environment_home(shared: tuple[Jumar, str]) -> Path:
 def _type(terminal: int, text: str, expected: str, *, again_s: float = LIMIT_S) -> None:
     """Type a line, and read until the other side has said this. Again after so long: a shell that is
     interrupted throws away what was typed meanwhile."""
-    line = text.encode() + (b"" if text == "\x03" else b"\n")
+    line = f"{text}\n".encode()
     heard, give_up_at = b"", time.monotonic() + LIMIT_S
     os.write(terminal, line)
     typed_at = time.monotonic()

@@ -119,7 +119,8 @@ def test_what_is_in_its_way_is_told(own: Path, port: int) -> None:
     assert load_config(own, {}).obs is None
     up(own)
     second = up(own, "--s3", str(port), rc=2)
-    assert "already running without --s3 " in second.stderr
+    assert "already running without --port " in second.stderr
+    assert f"--s3 {port}" in second.stderr
 
 
 def test_a_missing_program_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
