@@ -28,6 +28,17 @@ def test_an_option_that_came_apart_two_files_away(tmp_path: Path) -> None:
     assert "one character" not in told.what["en"]
 
 
+@pytest.mark.parametrize(("kind", "is_told"), [("list", True), ("str", False)])
+def test_a_text_that_is_joined_to_a_number(tmp_path: Path, kind: str, *, is_told: bool) -> None:
+    files = {
+        "train.py": "import argparse\np = argparse.ArgumentParser()\n"
+        f"p.add_argument('--widths', type={kind})\nfor w in p.parse_args().widths:\n    n = w + 1\n"
+    }
+    error = 'TypeError: can only concatenate str (not "int") to str'
+    told = said(tmp_path, files, error, "n = w + 1").what["en"]
+    assert ("one character of what was given" in told) is is_told
+
+
 _TABLE = (
     "class Data:\n    def __init__(self, classes):\n        self.ids = {c: i for i, c in enumerate(classes)}\n"
     "    def get(self, row):\n        return self.ids[row['label']]\n"

@@ -24,6 +24,8 @@ _WANTS_NUMBER = re.compile(
     r"type str\b|'str' and '(?:int|float)'|'(?:int|float)' and 'str'|non-int of type|must be real number, not str"
     r"|'str' object cannot be interpreted|must be (?:an? )?(?:int|float)\w*,? (?:but got|not) str|got str\b"
 )
+# The text may be meant, and the number not.
+_JOINED = re.compile(r"can only concatenate str \(not \"(?:int|float)\"\) to str")
 _NONE = re.compile(r"\bNoneType\b|\bnot None\b")
 _KEY = re.compile(r"KeyError: (?:'(?P<text>[^'\n]{1,200})'|(?P<plain>-?\d+|True|False|None))$")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?$")
@@ -71,12 +73,14 @@ def _is_value(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> bool:
 
 def _text(fault: Fault, script: Script, frame: int, nodes: Sequence[ast.expr]) -> Finding | None:
     """A number is wanted, and what gives it gives text."""
-    if not _WANTS_NUMBER.search(fault.error):
+    is_sure = _WANTS_NUMBER.search(fault.error) is not None
+    if not is_sure and not _JOINED.search(fault.error):
         return None
     found = [
         told
         for node, end in ends_of(script, frame, nodes)
         if (told := _as_text(script, node, end)) is not None
+        and (is_sure or told.name != "traced-option-text")
     ]
     # Two that are text: either may have failed.
     return found[0] if len({str(one.places[0]) for one in found}) == 1 else None
